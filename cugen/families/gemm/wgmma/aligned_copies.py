@@ -77,12 +77,12 @@ def _copy(
     instruction: WgmmaInstruction,
     taken: set[str],
 ) -> Temporary | None:
-    """A copy of an operand, contiguous along K if the instruction asks for that, else along what the operand is; None
-    where it is read at an expression in other indices."""
+    """A copy of an operand, contiguous along K if the instruction asks for that or K has the smaller stride, else along
+    M or N; None where it is read at an expression in other indices."""
     read, k = unfused.reads[operand.read], contraction.k
-    names = [sub.name for sub in operand.read.subscripts if isinstance(sub, IndexValue)]
-    if not operand.is_k_major and not instruction.may_be_mn_major:
-        names = [*(name for name in names if name != k.name), k.name]
+    is_k_major = operand.is_k_major or not instruction.may_be_mn_major
+    last = k.name if is_k_major else operand.mn.name
+    names = [sub.name for sub in operand.read.subscripts if isinstance(sub, IndexValue) and sub.name != last] + [last]
     dimensions = [unfused.parts[name] for name in names]
     indices = tuple(index for parts in dimensions for index in parts)
     others = free_indices(read) - {index.name for index in indices}

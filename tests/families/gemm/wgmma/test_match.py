@@ -183,6 +183,8 @@ def test_operands_that_tma_or_wgmma_cannot_read_are_copied_first(made, changes: 
         pytest.param("m, k", "k, y, n", "m, y, n", "k", id="N of two indices"),
         pytest.param("o, m, k", "o, k, n", "o, m, n", "k", id="an index of extent 1"),
         pytest.param("y, m, o, k", "n, k", "n, y, m", "o, k", id="a transposed result"),
+        pytest.param("m, k, y", "n, k, y", "m, n, y", "k", id="a batch that is contiguous"),
+        pytest.param("k, m, y", "y, n, k", "m, n, y", "k", id="a batch that is contiguous in one operand"),
     ],
 )
 def test_copies_of_fused_dimensions_are_those_of_the_spec(made, prove, a: str, b: str, c: str, sums: str, dtype: str):
