@@ -103,10 +103,11 @@ def matrix_box(
     array: Array, subscripts: tuple[Expr, ...], rows: str, sizes: tuple[int, int], context: Context
 ) -> tuple[int, ...]:
     """The box of so many rows and columns of a matrix whose rows are numbered by the index `rows`; columns are
-    contiguous. Batch indices may lie between the two."""
+    contiguous. Batch indices may lie between the two. Rows that no index numbers are those of a window."""
     order = _by_stride(array, context)
     assert order is not None
-    of_dimension = {subscripts.index(IndexValue(rows)): sizes[0], order[-1]: sizes[1]}
+    row = subscripts.index(IndexValue(rows)) if IndexValue(rows) in subscripts else order[-2]
+    of_dimension = {row: sizes[0], order[-1]: sizes[1]}
     return tuple(of_dimension.get(d, 1) for d in order)
 
 
