@@ -26,7 +26,7 @@ from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
-from cugen.rewrite.sums.short_reductions import with_short_reductions
+from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -41,7 +41,7 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
     canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
-    unrolled = with_components(with_short_reductions(canonical))
+    unrolled = with_components(_without_loops(with_short_reductions(canonical)))
     return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
 
 
@@ -58,6 +58,17 @@ def _with_solved_congruences(spec: Spec) -> Spec:
         if not is_better:
             is_better = _is_taken(solved, context) or not _is_taken(statement, context)
         statements.append(solved if is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _without_loops(spec: Spec) -> Spec:
+    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then;
+    the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        unrolled = without_loops(statement, spec)
+        is_better = unrolled and not _is_taken(statement, context) and _is_taken(unrolled, context)
+        statements.append(unrolled if unrolled and is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
