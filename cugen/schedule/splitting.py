@@ -334,12 +334,12 @@ def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[
     step_schedules: list[tuple[str, Schedule]] = []
     mixed = _mixed_statements(context)
     queue = [(statement, _target(statement)) for statement in spec.statements]
-    unsplittable: dict[str, None] = {}
+    unsplittable: dict[Target, None] = {}
     origins: dict[str, Target] = {}
     while queue:
         statement, origin = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
-        is_whole = statement.target in unsplittable or _target(statement) in mixed or origin in whole
+        is_whole = _target(statement) in unsplittable or _target(statement) in mixed or origin in whole
         split = None if is_whole else _split(_single(statement, context))
         if split is None:
             statements.append(statement)
@@ -348,7 +348,7 @@ def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[
         temporaries += steps.temporaries
         step_schedules += _schedules(schedule, family, statement, steps)
         context = make_context(replace(spec, arrays=(*spec.arrays, *temporaries)))
-        unsplittable.update({step.target: None for step in steps.statements if step.target not in steps.again})
+        unsplittable.update({_target(step): None for step in steps.statements if step.target not in steps.again})
         origins.update({array.name: origin for array in steps.temporaries})
         queue = [*((step, origin) for step in steps.statements), *queue]
     if not temporaries:
