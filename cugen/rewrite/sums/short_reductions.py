@@ -47,13 +47,13 @@ def with_short_reductions(spec: Spec) -> Spec:
 
 def without_loops(statement: Statement, spec: Spec) -> Statement | None:
     """The statement with all of its reductions unrolled, as those of colours and of coordinates are; None where one is
-    long, or has a condition, and where there are none."""
+    long, has a condition, or reads a window, and where there are none."""
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
     if not reductions or not _is_free(statement, spec):
         return None
     if any(isinstance(node, Scan) for node in walk(statement.value)):
         return None
-    if not all(_has_few_terms(r, _max_terms(r, statement), spec) for r in reductions):
+    if not all(_has_few_terms(r, _max_terms(r, statement), spec) and _is_of_elements(r) for r in reductions):
         return None
     value = _all_unrolled(statement.value, spec)
     return replace(statement, value=value) if sum(1 for _ in walk(value)) <= _MAX_NODES else None
@@ -89,12 +89,18 @@ def _is_short(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
     inside."""
     if not _has_few_terms(reduction, max_terms, spec):
         return False
-    reads = [node for node in walk(reduction.body) if isinstance(node, Read)]
-    if not all(isinstance(subscript, IndexValue | Const) for read in reads for subscript in read.subscripts):
+    if not _is_of_elements(reduction):
         return False
+    reads = (node for node in walk(reduction.body) if isinstance(node, Read))
     is_of_pairs = all(not free_indices(reduction) <= free_indices(read) for read in reads)
     count = elements(reduction.indices, spec) or 0
     return is_of_pairs and count * sum(1 for _ in walk(reduction.body)) <= _MAX_NODES
+
+
+def _is_of_elements(reduction: Reduce) -> bool:
+    """Whether all reads are at bare indices."""
+    reads = (node for node in walk(reduction.body) if isinstance(node, Read))
+    return all(isinstance(subscript, IndexValue | Const) for read in reads for subscript in read.subscripts)
 
 
 def _has_few_terms(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
