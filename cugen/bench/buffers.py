@@ -156,7 +156,10 @@ class Buffers:
             span = (0, 2 * _INTEGER_SPAN)
         if dtype.is_integer and name in self._ranges:
             low, high = (min(max(end, dtype.lowest), dtype.highest) for end in self._ranges[name])
-            span = (low, max(low, high))
+            span = (int(low), int(max(low, high)))
+        elif dtype.is_float and name in self._ranges:  # they become subscripts, and their type may round them up
+            low, high = self._ranges[name]
+            span = (math.ceil(low), max(math.ceil(low), math.floor(high - (high - low) / 8)))
         seed = self._seed * 2**32 + zlib.crc32(name.encode())
         self._session.fill(self.start(number) + array.offset, dtype.name, array.elements, seed, span, whole=whole)
 

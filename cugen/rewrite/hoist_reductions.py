@@ -36,6 +36,7 @@ from cugen.spec.rewriting import rebuild, replaced
 _MAX_INLINE_TERMS = 16  # a shorter nested reduction is cheaper in place than through memory (heuristic)
 _MAX_REPEATED_INLINE_TERMS = 4  # the same, where each result would be computed several times
 _MIN_BROADCAST_TERMS = 1 << 21  # of all outputs; fewer take a device less time than a second launch (heuristic)
+_MIN_OUTPUTS_OF_A_RESULT = 4  # for a launch of its own (heuristic)
 _MAX_TEMPORARY_BYTES = 2**33
 
 
@@ -160,10 +161,11 @@ def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> boo
     at launch are taken to be typical ones."""
     reduction = nested.reduction
     typical = at_typical_sizes(spec)
-    if not (nested.is_nested or _is_broadcast(nested, statement, typical)):
+    is_broadcast = _is_broadcast(nested, statement, typical)
+    if not (nested.is_nested or is_broadcast):
         return False
     terms = elements(reduction.indices, typical)
-    is_long = terms is not None and terms > _MAX_INLINE_TERMS
+    is_long = is_broadcast or (terms is not None and terms > _MAX_INLINE_TERMS)
     is_small = is_long or has_no_more_elements(reduction, nested.free, typical)
     results = elements(nested.free, typical)
     if results is None or results * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
@@ -172,11 +174,13 @@ def _is_stage(nested: _NestedReduction, statement: Statement, spec: Spec) -> boo
 
 
 def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
-    """Whether several outputs have one result of a long reduction, and its terms take longer than another launch."""
+    """Whether many outputs have one result of a reduction, and its terms take longer than another launch."""
     terms, outputs = elements(nested.reduction.indices, spec), elements(statement.indices, spec)
-    if nested.enclosing or terms is None or outputs is None or terms <= _MAX_INLINE_TERMS:
+    results = elements(nested.free, spec)
+    if nested.enclosing or terms is None or outputs is None or results is None:
         return False
-    return not set(statement.indices) <= set(nested.free) and terms * outputs >= _MIN_BROADCAST_TERMS
+    is_shared = _MIN_OUTPUTS_OF_A_RESULT * results <= outputs
+    return is_shared and terms > _MAX_REPEATED_INLINE_TERMS and terms * outputs >= _MIN_BROADCAST_TERMS
 
 
 def has_no_more_elements(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:

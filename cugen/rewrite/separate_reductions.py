@@ -3,6 +3,11 @@
     y[m, n] = silu(sum(a[m, k] * b[k, n], k)) * sum(a[m, k] * c[k, n], k)
 becomes
     y_sum[m, n] = sum(a[m, k] * b[k, n], k);  y[m, n] = silu(y_sum[m, n]) * sum(a[m, k] * c[k, n], k)
+
+A sum of several products, as that of complex numbers is, may be such reductions, too:
+    y[m, n] = sum(a[m, k, 0] * b[k, n, 0] - a[m, k, 1] * b[k, n, 1], k)
+is
+    y[m, n] = sum(a[m, k, 0] * b[k, n, 0], k) - sum(a[m, k, 1] * b[k, n, 1], k)
 """
 
 from __future__ import annotations
@@ -14,10 +19,11 @@ from math import prod
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
-from cugen.spec.expressions import Expr, Reduce, children, free_indices
+from cugen.spec.expressions import Expr, Op, Reduce, children, free_indices, walk
 from cugen.spec.model import Schedule
-from cugen.spec.rewriting import replaced
+from cugen.spec.rewriting import rebuild, replaced
 
+_MIN_MULTIPLY_ADDS = 1 << 26  # of each product, which take longer than a launch and a temporary (heuristic)
 _MIN_TERMS = 32  # arithmetic per element of a temporary of the output's size that outweighs its traffic (heuristic)
 
 
@@ -34,6 +40,33 @@ def separated(single: Single, takes: Callable[[Request], bool]) -> Steps | None:
             if takes(last_request(single, steps)):
                 return steps
     return None
+
+
+def with_separate_products(single: Single, takes: Callable[[Request], bool]) -> Steps | None:
+    """The steps of sums with one product each; None where no sum has several, where they take less time than launches,
+    and where a GEMM doesn't take the last."""
+    statement = single.statement
+    apart = replace(statement, value=_of_one_product(statement.value))
+    sums = tuple(_outermost(statement.value))
+    terms = prod(map(single.context.max_extent, (*statement.indices, *(i for r in sums[:1] for i in r.indices))))
+    if apart.value == statement.value or terms < _MIN_MULTIPLY_ADDS:
+        return None
+    return separated(replace(single, statement=apart), takes)
+
+
+def _of_one_product(expr: Expr) -> Expr:
+    """The expression with a sum for each term of its sums, where several of these are products."""
+    if not isinstance(expr, Reduce):
+        return rebuild(expr, _of_one_product)
+    match expr.body:
+        case Op(name="add" | "sub", args=args, dtype=dtype) if expr.kind == "sum" and dtype == expr.dtype:
+            if all(_has_product(arg) for arg in args):
+                return replace(expr.body, args=tuple(_of_one_product(replace(expr, body=arg)) for arg in args))
+    return expr
+
+
+def _has_product(expr: Expr) -> bool:
+    return any(isinstance(node, Op) and node.name == "mul" for node in walk(expr))
 
 
 def _outermost(expr: Expr) -> Iterator[Reduce]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.model import Array, Spec
-from cugen.spec.prove.gathers import gather_ranges
+from cugen.spec.prove.gathers import Interval, gather_ranges
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import DType, Kind
 
@@ -40,8 +41,9 @@ def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int =
     """Random inputs. `params` holds all params.
 
     Floats are uniform in [-1, 1]; integers are within -100 .. 100 (0 .. 200 if unsigned); elements used as subscripts
-    are in bounds. With `exact_up_to` all numbers are integers of at most that magnitude, for which short dot products
-    are exact in any order. The numbers of an array depend on the seed and its name only.
+    are in bounds, as are those of which results that are subscripts are computed. With `exact_up_to` all numbers are
+    integers, others of at most that magnitude, for which short dot products are exact in any order. The numbers of an
+    array depend on the seed and its name only.
     """
     ranges = gather_ranges(spec, params)
     arrays = {
@@ -58,16 +60,18 @@ def draw_scalars(spec: Spec, seed: int, *, exact_up_to: int = 0) -> dict[str, Nu
 
 
 def _draw_array(
-    array: Array, shape: tuple[int, ...], subscript: tuple[int, int] | None, seed: int, exact_up_to: int
+    array: Array, shape: tuple[int, ...], subscript: Interval | None, seed: int, exact_up_to: int
 ) -> NDArray[Any]:
     source = _source(seed, array.name)
     dtype = array.dtype
     if subscript is not None and dtype.is_integer:
-        low, high = (min(max(end, dtype.lowest), dtype.highest) for end in subscript)
+        low, high = (int(min(max(end, dtype.lowest), dtype.highest)) for end in subscript)
         return source.integers(low, max(low, high), shape, numpy_dtype(dtype), endpoint=True)
     if dtype.kind is Kind.BOOL:
         return source.integers(0, 2, shape).astype(np.bool_)
     if dtype.is_float:
+        if subscript is not None:
+            return _draw_coordinates(source, dtype, shape, subscript, is_whole=bool(exact_up_to))
         if exact_up_to:
             values = source.integers(-exact_up_to, exact_up_to, shape, endpoint=True).astype(np.float64)
         else:
@@ -76,6 +80,20 @@ def _draw_array(
     magnitude = exact_up_to or 100
     low, high = (-magnitude, magnitude) if dtype.kind is Kind.INT else (0, magnitude if exact_up_to else 200)
     return source.integers(low, high, shape, numpy_dtype(dtype), endpoint=True)
+
+
+def _draw_coordinates(
+    source: np.random.Generator, dtype: DType, shape: tuple[int, ...], within: Interval, *, is_whole: bool
+) -> NDArray[Any]:
+    """Floats that become subscripts; one that its type rounds out of the range is the lower end."""
+    low, high = within
+    if is_whole:
+        first, last = math.ceil(low), math.floor(high)
+        drawn = source.integers(first, max(first, last), shape, endpoint=True).astype(np.float64)
+    else:
+        drawn = source.uniform(low, high, shape)
+    values = store(np.asarray(drawn), dtype)
+    return np.where(values.astype(np.float64) > high, store(np.full(shape, float(low)), dtype), values)
 
 
 def _draw_scalar(dtype: DType, source: np.random.Generator, exact_up_to: int) -> Number:

@@ -27,7 +27,7 @@ from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
-from cugen.rewrite.sums.short_reductions import with_short_reductions
+from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
@@ -43,7 +43,7 @@ def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
     expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
-    unrolled = with_components(with_short_reductions(canonical))
+    unrolled = with_components(_without_loops(with_short_reductions(canonical)))
     return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
 
 
@@ -60,6 +60,17 @@ def _with_solved_congruences(spec: Spec) -> Spec:
         if not is_better:
             is_better = _is_taken(solved, context) or not _is_taken(statement, context)
         statements.append(solved if is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _without_loops(spec: Spec) -> Spec:
+    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then;
+    the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        unrolled = without_loops(statement, spec)
+        is_better = unrolled and not _is_taken(statement, context) and _is_taken(unrolled, context)
+        statements.append(unrolled if unrolled and is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
@@ -325,12 +336,12 @@ def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[
     step_schedules: list[tuple[str, Schedule]] = []
     mixed = _mixed_statements(context)
     queue = [(statement, _target(statement)) for statement in spec.statements]
-    unsplittable: dict[str, None] = {}
+    unsplittable: dict[Target, None] = {}
     origins: dict[str, Target] = {}
     while queue:
         statement, origin = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
-        is_whole = statement.target in unsplittable or _target(statement) in mixed or origin in whole
+        is_whole = _target(statement) in unsplittable or _target(statement) in mixed or origin in whole
         split = None if is_whole else _split(_single(statement, context))
         if split is None:
             statements.append(statement)
@@ -339,7 +350,7 @@ def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[
         temporaries += steps.temporaries
         step_schedules += _schedules(schedule, family, statement, steps)
         context = make_context(replace(spec, arrays=(*spec.arrays, *temporaries)))
-        unsplittable.update({step.target: None for step in steps.statements if step.target not in steps.again})
+        unsplittable.update({_target(step): None for step in steps.statements if step.target not in steps.again})
         origins.update({array.name: origin for array in steps.temporaries})
         queue = [*((step, origin) for step in steps.statements), *queue]
     if not temporaries:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import pytest
 
+from cugen.families.gemm.tiled import family as tiled
 from cugen.kernel import Kernel, generate
+from cugen.rewrite import separate_reductions
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
@@ -56,3 +60,55 @@ def test_short_sums_of_the_output_s_size_are_not_worth_a_store() -> None:
 def test_a_schedule_keeps_the_statement_whole() -> None:
     assert families_of(kernel_of(f"{GATED}schedule: {{family: gemm}}\n")) == ["gemm"]
     assert families_of(kernel_of(f"{COSINE}schedule: {{family: direct}}\n")) == ["direct"]
+
+
+COMPLEX = """
+params: {M: %s, N: %s, K: %s}
+arrays:
+  a: {shape: [M, K, 2], dtype: %s}
+  b: {shape: [%s, 2], dtype: %s}
+  y: {shape: [M, N, 2], dtype: float32}
+compute: |
+  y[m, n, 0] = sum(a[m, k, 0] * b[%s, 0] - a[m, k, 1] * b[%s, 1], k)
+  y[m, n, 1] = sum(a[m, k, 0] * b[%s, 1] + a[m, k, 1] * b[%s, 0], k)
+"""
+
+
+def complex_product(m: int, n: int, k: int, dtype: str, b: str = "k, n") -> str:
+    return COMPLEX % (m, n, k, dtype, b.upper(), dtype, b, b, b, b)
+
+
+@pytest.mark.parametrize("b", ["k, n", "n, k"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_tensor_cores_multiply_the_products_of_complex_numbers(dtype: str, b: str) -> None:
+    """Both statements are split, though they write one array."""
+    families = families_of(kernel_of(complex_product(512, 512, 512, dtype, b)))
+    assert families.count("gemm") == 4
+    assert "tiled" not in families
+
+
+def test_a_long_sum_of_products_for_few_outputs_is_divided_between_blocks() -> None:
+    kernel = kernel_of(complex_product(100, 100, 16384, "float32"))
+    assert "tiled" not in families_of(kernel)
+    static = kernel.plan.context.static
+    assert max(prod(static(extent) or 0 for extent in launch.grid) for launch in kernel.plan.kernels) >= 16
+
+
+@pytest.mark.parametrize(("m", "n", "k", "dtype"), [(512, 512, 512, "float32"), (64, 64, 64, "float16")])
+def test_other_complex_products_are_summed_in_one_loop(m: int, n: int, k: int, dtype: str) -> None:
+    assert set(families_of(kernel_of(complex_product(m, n, k, dtype)))) == {"tiled"}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("value", ["{0} - {1}", "{0} + {1} - {2}", "-{0} - {1}", "2 * ({0} + {1}) - {2}"])
+def test_separate_products_give_the_results_of_their_sum(monkeypatch, value: str, dtype: str) -> None:
+    monkeypatch.setattr(separate_reductions, "_MIN_MULTIPLY_ADDS", 1)
+    monkeypatch.setattr(tiled, "MIN_SPLIT_TERMS", 1)
+    terms = value.format("a[m, k, 0] * b[k, n, 0]", "a[m, k, 1] * b[k, n, 1]", "a[m, k, 1] * b[k, n, 0]")
+    kernel = kernel_of(
+        f"\nparams: {{M: 40, N: 56, K: 72}}\narrays:\n  a: {{shape: [M, K, 2], dtype: {dtype}}}\n"
+        f"  b: {{shape: [K, N, 2], dtype: {dtype}}}\n  y: {{shape: [M, N], dtype: float32}}\n"
+        f"compute: y[m, n] = abs(sum({terms}, k))\n"
+    )
+    assert len(families_of(kernel)) > 1
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

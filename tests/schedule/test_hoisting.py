@@ -94,6 +94,22 @@ def test_a_sum_that_outputs_share_is_computed_once():
     assert passes(spec)
 
 
+@pytest.mark.parametrize(
+    ("terms", "outputs", "launches"),
+    [(5, 40, 2), (16, 40, 2), (5, 3, 1), (4, 40, 1)],
+    ids=["few terms", "more terms", "few outputs of each", "hardly any terms"],
+)
+def test_a_short_sum_that_many_outputs_share_is_computed_once(terms, outputs, launches):
+    spec = spec_of(
+        "y[i, j, l] = x[i, j, l] * sigmoid(sum(a[i, k] * b[j, k], k))",
+        f"a [M, {terms}]; b [N, {terms}]; x [M, N, {outputs}]; y [M, N, {outputs}]",
+        params="{M: 130, N: 133}",
+    )
+    kernels = generate(spec, analysis=False).plan.kernels
+    assert len(kernels) == launches
+    assert (kernels[-1].family == "map") == (launches == 2)
+
+
 def test_a_sum_that_few_outputs_share_stays_in_their_launch():
     spec = spec_of("y[l, i, j] = sum(a[i, k] * b[k, j], k) + c[l]", "a [M, K]; b [K, N]; c [7]; y [7, M, N]")
     assert len(generate(spec, analysis=False).plan.kernels) == 1

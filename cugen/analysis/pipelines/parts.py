@@ -86,15 +86,17 @@ def _boxes(pipeline: Pipeline, load: Event, rank: int) -> Iterator[_Box]:
         for subscripts in (node.target.subscripts[1:], node.source.subscripts)
     )
     assert node.source.array.tensor_map is not None
-    *outer, rows, columns = node.source.array.tensor_map.box
-    if len(tile) not in (2, 3) or columns != tile[-1] or any(size != 1 for size in outer):
+    *outer, columns = node.source.array.tensor_map.box
+    down, rows = next(((d, size) for d, size in enumerate(outer) if size != 1), (len(outer) - 1, 1))
+    if len(tile) not in (2, 3) or columns != tile[-1] or math.prod(outer) != rows:
         raise NotRecognised(f"boxes of `{node.target.array.symbol}` aren't rows of its tile")
     for values in _trips(pipeline, load, frozenset[sympy.Symbol]().union(*(t.free_symbols for t in targets))):
         first = [int(target.xreplace(values)) for target in targets]
         part, row, column = (0, *first)[-3:]
-        *batch, m, n = (source.xreplace(values) for source in sources)
-        origin = (*batch, sympy.expand(m - row), sympy.expand(n - column - part * columns))
-        yield _Box(int(np.dot(first, _strides(tile))), rows * columns, origin)
+        origin = [source.xreplace(values) for source in sources]
+        origin[down] = sympy.expand(origin[down] - row)
+        origin[-1] = sympy.expand(origin[-1] - column - part * columns)
+        yield _Box(int(np.dot(first, _strides(tile))), rows * columns, tuple(origin))
 
 
 def _trips(pipeline: Pipeline, load: Event, names: frozenset[sympy.Symbol]) -> Iterator[dict[sympy.Symbol, Integer]]:

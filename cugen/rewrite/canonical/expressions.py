@@ -6,6 +6,7 @@ becomes
 Neutral elements are left out where no bit of a result changes, subscripts that equal an index, as those of windows of
 one element do, become that index unless it may be longer than the dimension, and nested reductions of one kind are one.
 Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
+Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for.
 Factors that all terms of a sum have are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but
 the order of sums, which a spec doesn't fix, these factors and this quotient, which have no more roundings.
 """
@@ -26,6 +27,7 @@ from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL, INT64
 
 _ASSOCIATIVE = ("sum", "prod", "max", "min", "any", "all")
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 
@@ -138,6 +140,8 @@ def _reduction(reduction: Reduce) -> Reduce:
     """The reduction without zeros among the terms of a sum, which begins at 0.0, and one with a nested one."""
     if reduction.kind == "sum":
         reduction = _without_zeros(reduction)
+    if reduction.where is not None:
+        reduction = replace(reduction, where=_with_bounds(reduction.where))
     body = reduction.body
     if not isinstance(body, Reduce) or (body.kind, body.dtype) != (reduction.kind, reduction.dtype):
         return reduction
@@ -162,6 +166,32 @@ def _without_zeros(reduction: Reduce) -> Reduce:
                 body, where = x, both(where, _negated(condition))
             case _:
                 return replace(reduction, body=body, where=where)
+
+
+def _with_bounds(condition: Expr) -> Expr:
+    """The condition with two comparisons for one with a minimum, maximum or absolute value of indices."""
+    match condition:
+        case Op(name="and", args=args):
+            return replace(condition, args=tuple(map(_with_bounds, args)))
+        case Op(name="lt" | "le", args=(low, high)):
+            name = condition.name
+        case Op(name="gt" | "ge", args=(high, low)):
+            name = _MIRRORED[condition.name]
+        case _:
+            return condition
+    if any(node.dtype != INT64 or isinstance(node, Read) for side in (low, high) for node in walk(side)):
+        return condition
+    match low, high:
+        case Op(name="maximum", args=lows), _:
+            pairs = [(each, high) for each in lows]
+        case Op(name="abs", args=(x,)), _:
+            pairs = [(x, high), (Op("neg", (x,), INT64), high)]
+        case _, Op(name="minimum", args=highs):
+            pairs = [(low, each) for each in highs]
+        case _:
+            return condition
+    first, second = (_with_bounds(Op(name, pair, BOOL)) for pair in pairs)
+    return both(first, second)
 
 
 def both(first: Expr | None, second: Expr) -> Expr:

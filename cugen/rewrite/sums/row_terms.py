@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.temporaries import fresh, temporary
@@ -95,7 +96,8 @@ def _free_of_reductions(expr: Expr, writers: Mapping[str, Statement]) -> Iterato
         writer = writers[expr.array]
         subscripts = dict(zip((i.name for i in _in_order(writer)), map(free_indices, expr.subscripts), strict=True))
         is_plain = all(isinstance(sub, IndexValue) for sub in expr.subscripts)  # else several terms read one row
-        for free in _free_of_reductions(writer.value, writers):
+        earlier = dict(takewhile(lambda item: item[1] is not writer, writers.items()))  # an update reads what was there
+        for free in _free_of_reductions(writer.value, earlier):
             names = (name for index in free for name in subscripts.get(index, frozenset()))
             yield frozenset(names) if is_plain else frozenset()
         return

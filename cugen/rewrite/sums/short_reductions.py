@@ -45,6 +45,20 @@ def with_short_reductions(spec: Spec) -> Spec:
     return spec if changed == spec.statements else replace(spec, statements=changed)
 
 
+def without_loops(statement: Statement, spec: Spec) -> Statement | None:
+    """The statement with all of its reductions unrolled, as those of colours and of coordinates are; None where one is
+    long, has a condition, or reads a window, and where there are none."""
+    reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
+    if not reductions or not _is_free(statement, spec):
+        return None
+    if any(isinstance(node, Scan) for node in walk(statement.value)):
+        return None
+    if not all(_has_few_terms(r, _max_terms(r, statement), spec) and _is_of_elements(r) for r in reductions):
+        return None
+    value = _all_unrolled(statement.value, spec)
+    return replace(statement, value=value) if sum(1 for _ in walk(value)) <= _MAX_NODES else None
+
+
 def _is_free(statement: Statement, spec: Spec) -> bool:
     spaces = (spec.array(read.array).memory.space for read in array_reads(statement))
     return schedule_of(spec, (statement,)) == Schedule() and all(space in (None, "global") for space in spaces)
@@ -73,16 +87,28 @@ def _max_terms(value: Expr, reader: Statement) -> int:
 def _is_short(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
     """Whether it may be unrolled: it is over pairs, by a few terms at bare indices, and has no conditions or reductions
     inside."""
+    if not _has_few_terms(reduction, max_terms, spec):
+        return False
+    if not _is_of_elements(reduction):
+        return False
+    reads = (node for node in walk(reduction.body) if isinstance(node, Read))
+    is_of_pairs = all(not free_indices(reduction) <= free_indices(read) for read in reads)
+    count = elements(reduction.indices, spec) or 0
+    return is_of_pairs and count * sum(1 for _ in walk(reduction.body)) <= _MAX_NODES
+
+
+def _is_of_elements(reduction: Reduce) -> bool:
+    """Whether all reads are at bare indices."""
+    reads = (node for node in walk(reduction.body) if isinstance(node, Read))
+    return all(isinstance(subscript, IndexValue | Const) for read in reads for subscript in read.subscripts)
+
+
+def _has_few_terms(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
+    """Whether it combines a few terms, without conditions or reductions inside."""
     count = elements(reduction.indices, spec)
     if reduction.kind not in _OPERATORS or reduction.where is not None or count is None or not 2 <= count <= max_terms:
         return False
-    if any(isinstance(node, Reduce | Scan) for node in walk(reduction.body)):
-        return False
-    reads = [node for node in walk(reduction.body) if isinstance(node, Read)]
-    if not all(isinstance(subscript, IndexValue | Const) for read in reads for subscript in read.subscripts):
-        return False
-    is_of_pairs = all(not free_indices(reduction) <= free_indices(read) for read in reads)
-    return is_of_pairs and count * sum(1 for _ in walk(reduction.body)) <= _MAX_NODES
+    return not any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
 
 
 def _is_reduced_temporary(position: int, spec: Spec) -> bool:

@@ -1,4 +1,4 @@
-"""Symbolic coverage, for any size: per dimension, and for statements that partition one dimension."""
+"""Symbolic coverage, for any size: per dimension, and for statements that partition dimensions, one after another."""
 
 from __future__ import annotations
 
@@ -28,14 +28,20 @@ def covers_symbolically(writers: list[Statement], array: Array, params: Mapping[
     known = [progression for progression in progressions if progression is not None]
     if len(known) < len(progressions):
         return False
-    differing = [d for d in range(len(shape)) if not all(_fills(progression[d], shape[d]) for progression in known)]
-    if not differing:
-        return len(writers) == 1
-    if len(differing) > 1:
-        return False
-    dimension = differing[0]
-    parts = [progression[dimension] for progression in known]
-    return _concatenate(parts, shape[dimension]) or _interleave(parts, shape[dimension])
+    return _cover([tuple(progression) for progression in known], shape)
+
+
+def _cover(parts: list[tuple[Progression, ...]], shape: list[AffineForm]) -> bool:
+    """Whether the products of progressions partition the array: those that differ along some dimension partition it,
+    and what has one of them there partitions the other dimensions."""
+    differing = [d for d in range(len(shape)) if not all(_fills(part[d], shape[d]) for part in parts)]
+    for d in differing:
+        others: dict[Progression, list[tuple[Progression, ...]]] = {}
+        for part in parts:
+            others.setdefault(part[d], []).append((*part[:d], *part[d + 1 :]))
+        if _concatenate(list(others), shape[d]) or _interleave(list(others), shape[d]):
+            return all(_cover(rest, [*shape[:d], *shape[d + 1 :]]) for rest in others.values())
+    return not differing and len(parts) == 1
 
 
 def writes_once_symbolically(writers: list[Statement], params: Mapping[str, Param]) -> bool:

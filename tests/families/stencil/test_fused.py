@@ -50,6 +50,18 @@ def shared(kernel: Kernel) -> tuple[int, ...]:
 # Selection
 
 
+@pytest.mark.parametrize("channels", [3, 70, "dynamic"])
+@pytest.mark.parametrize("taps", [1, 3])
+def test_sums_over_many_channels_are_stored_before_their_rows_are_combined(made, channels, taps):
+    spec = (
+        f"params: {{C: {channels}, H: 20, W: 33}}\narrays:\n  x: {{shape: [C, H, W], dtype: float32, boundary: zero}}\n"
+        f"  w: {{shape: [C, {taps}], dtype: float32}}\n  y: {{shape: [H, W], dtype: float32}}\nindices: {{i: H}}\n"
+        "compute: |\n  t[i, j] = sum(x[c, i, j + r] * w[c, r], c, r)\n"
+        "  y[i, j] = where(i > 0, t[i - 1, j], 0) + t[i, j]\n"
+    )
+    assert (len(made(spec).plan.kernels) == 1) == (channels == 3)
+
+
 def test_two_filters_share_a_tile_and_a_launch(planned):
     kernel = planned(filters(1024, 1024))
     assert kernel.family == "fused_stencil"

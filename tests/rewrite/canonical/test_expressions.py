@@ -44,6 +44,14 @@ def value_of(spec):
         ("sum(x[i, j] if j <= i else 0, j, where=j > 1)", "sum(x[i, j], j, where=j > 1 and j <= i)"),
         ("sum(x[i, j] if x[i, j] > 0 else 0, j, where=j > i)", "sum(x[i, j], j, where=j > i and x[i, j] > 0)"),
         ("sum(0 if x[i, j] > 0 else x[i, j], j)", "sum(x[i, j], j, where=not x[i, j] > 0)"),
+        ("sum(x[i, j] if j <= minimum(i, 3) else 0, j)", "sum(x[i, j], j, where=j <= i and j <= 3)"),
+        ("sum(x[i, j], j, where=minimum(i, 5) > j)", "sum(x[i, j], j, where=j < i and j < 5)"),
+        ("max(x[i, j], j, where=j > 0 and j >= maximum(i, 1))", "max(x[i, j], j, where=j > 0 and (i <= j and 1 <= j))"),
+        ("sum(0 if abs(i - j) > 2 else x[i, j], j)", "sum(x[i, j], j, where=i - j <= 2 and -(i - j) <= 2)"),
+        (
+            "sum(x[i, j], j, where=maximum(abs(i - j), j) < 4)",
+            "sum(x[i, j], j, where=i - j < 4 and -(i - j) < 4 and j < 4)",
+        ),
         ("sum(sum(x[p, j], j, where=j > p), p, where=p < i)", "sum(x[p, j], p, j, where=p < i and j > p)"),
     ],
 )
@@ -64,6 +72,9 @@ def test_a_spelling_has_the_form_of_the_plain_one_and_its_results(spelt, plain):
         "sum(x[i, j] if j > i else 1, j)",
         "sum(x[i, j] + 1, j)",
         "sum(max(x[p, j], j), p) + x[i, 0]",
+        "sum(x[i, j], j, where=minimum(i, 3) < j)",
+        "sum(x[i, j], j, where=abs(i - j) >= 2)",
+        "sum(x[i, j], j, where=j < minimum(k[i, 0], 3))",
     ],
 )
 def test_what_changes_a_bit_or_a_meaning_stays(value):

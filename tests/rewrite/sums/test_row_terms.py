@@ -194,3 +194,28 @@ compute: |
 def test_a_product_is_no_row_of_terms_though_each_row_of_an_operand_is_reduced(shape: str, statement: str) -> None:
     spec = spec_of(OF_LAYERS % (shape, statement))
     assert with_row_terms(spec, len(spec.statements) - 1) is None
+
+
+UPDATED = """
+params: {M: 5, C: 30}
+arrays:
+  x: {shape: [M, C], dtype: float32}
+  r: {shape: [M], dtype: float32}
+  y: {shape: [%s], dtype: float32}
+compute: |
+  %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "statements"),
+    [
+        ("", "r[i] = 0.5 * r[i] + mean(x[i, c], c)\n  y = sum(r[i] * x[i, c], i, c)"),
+        ("", "x[i, c] = x[i, c] - r[i]\n  r[i] = max(x[i, c], c)\n  y = sum(r[i], i)"),
+        ("M", "r[i] += sum(x[i, c], c)\n  x[i, c] = x[i, c] + r[i]\n  y[i] = sum(x[i, c] * r[i], c)"),
+        ("", "y = sum(sum(x[i, c], c) * r[i], i)\n  r[i] = r[i] + sum(x[i, c], c)"),
+    ],
+    ids=["of sums", "of rows", "by +=", "read before"],
+)
+def test_sums_over_arrays_that_are_updated_in_place_are_right(shape: str, statements: str) -> None:
+    assert passes(kernel_of(UPDATED % (shape, statements)))

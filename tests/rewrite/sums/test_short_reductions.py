@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis.launches.price import plan_prices, total
 from cugen.kernel import Kernel, generate
-from cugen.rewrite.sums.short_reductions import with_short_reductions
+from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
 from cugen.spec.expressions import Reduce, walk
@@ -123,3 +123,55 @@ def test_results_are_those_of_the_reference(
     sizes: tuple[int, int, int], dtype: str, term: str, kind: str, spelling: str
 ) -> None:
     assert passes(generate(spec_of(nearest(spelling, term, kind), *sizes, dtype), analysis=False))
+
+
+SMALL = """cugen: 1
+kernel: few_terms
+params: {N: 1001, B: 5, C: %s}
+arrays:
+  m: {shape: [%s], dtype: float32}
+  x: {shape: [%s], dtype: %s}
+  y: {shape: [%s], dtype: %s}
+compute: y[%s] = %s
+"""
+
+
+def small(y: str, m: str, x: str, value: str, *, c: int = 3, dtype: str = "float32") -> Spec:
+    shapes = [subscripts.translate(str.maketrans("nbijk", "NBCCC")) for subscripts in (m, x, y)]
+    (spec,) = load_text(SMALL % (c, shapes[0], shapes[1], dtype, shapes[2], dtype, y, value.format(m=m, x=x)))
+    return spec
+
+
+COLOURS = "sum(m[{m}] * x[{x}], k)"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+@pytest.mark.parametrize(
+    ("y", "m", "x", "value"),
+    [
+        pytest.param("n, i", "i, k", "n, k", COLOURS, id="colours"),
+        pytest.param("i, n", "i, k", "k, n", COLOURS, id="planes"),
+        pytest.param("b, n, i", "b, i, k", "n, k", COLOURS, id="points moved by several matrices"),
+        pytest.param("n, i", "i", "n, k", "m[i] * x[n, i] + max(x[{x}], k)", id="what a pixel's colours share"),
+        pytest.param("n, i, j", "i, j", "n, k", "m[{m}] * x[n, i] - sum(x[{x}] * m[i, k], k)", id="tensors"),
+    ],
+)
+def test_no_short_sum_of_colours_or_coordinates_takes_a_thread_for_each(
+    y: str, m: str, x: str, value: str, dtype: str
+) -> None:
+    if dtype == "uint8":
+        value = f"cast(clamp({value}, 0, 255), uint8)"
+    kernel = generate(small(y, m, x, value, dtype=dtype), analysis=False)
+    (launch,) = kernel.plan.kernels
+    assert launch.family in ("map", "rowwise")
+    assert passes(kernel)
+
+
+@pytest.mark.parametrize(
+    ("value", "c"),
+    [(COLOURS, 9), ("sum(m[{m}] * x[{x}], k, where=k <= i)", 3), ("m[i, 0] * sum(x[{x}], k)", 5)],
+    ids=["many terms", "a condition", "many terms that outputs share"],
+)
+def test_other_short_sums_stay_loops(value: str, c: int) -> None:
+    spec = small("n, i", "i, k" if "{m}" in value else "i, j", "n, k", value, c=c)
+    assert without_loops(spec.statements[0], spec) is None

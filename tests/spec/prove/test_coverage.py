@@ -42,6 +42,14 @@ STATIC, DYNAMIC = "{N: 64}", "{N: {range: [1, 65536], multiple_of: 4}}"
         ("y[3 * i] += x[i]\ny[3 * i + 2] += x[i]", "3 * N + 7"),
         ("y[i, 2] += x[i]\ny[i, 0] += x[i]\ny[0, 1] += x[0]", "N, 4"),
         ("y[i + N] += x[i]\ny[i + 2 * N] += x[i]", "4 * N"),
+        ("\n".join(f"y[2 * i + {a}, 2 * j + {b}] = x[i] + x[j]" for a in (0, 1) for b in (0, 1)), "2 * N, 2 * N"),
+        ("\n".join(f"y[{a}, 2 * i + {b}] = x[i]" for a in (0, 1, 2) for b in (0, 1)), "3, 2 * N"),
+        ("y[1, i + 0] = x[i]\ny[0, 2 * i] = x[i]\ny[1, N + i] = x[i]\ny[0, 2 * i + 1] = x[i]", "2, 2 * N"),
+        (
+            "y[0, j, 0] = x[j]\ny[1, j, 0] = x[j]\ny[i + 2, j, 0] = x[i]\ny[0, j, 1] = x[j]\n"
+            "y[i + 1, j, 1] = x[i]\ny[N + 1, j, 1] = x[j]",
+            "N + 2, N, 2",
+        ),
     ],
 )
 def test_these_write_each_element_once(compute: Compute, block: str, shape: str, size: str) -> None:
@@ -69,6 +77,8 @@ def test_these_write_each_element_once(compute: Compute, block: str, shape: str,
         ("y[0] = x[0]\ny[7] = x[1]", "8", "CG1307", "`y[1]` is never written"),
         ("y[x[i]] = x[i]", "8", "CG1308", "is read from an array"),
         ("y[i / 2] = x[i]", "4", "CG1308", "exact division"),
+        ("y[0, 2 * i] = x[i]\ny[1, 2 * i + 1] = x[i]", "2, 16", "CG1307", "`y[0, 1]` is never written"),
+        ("y[0, i] = x[i]\ny[1, i] = x[i]\ny[1, 0] = x[0]", "2, 8", "CG1306", "`y[1, 0]` is written twice"),
     ],
 )
 def test_these_do_not(compute: Compute, block: str, shape: str, code: str, says: str) -> None:

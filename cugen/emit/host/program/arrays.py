@@ -74,7 +74,7 @@ def drawn_integers(spec: Spec, params: Mapping[str, int]) -> dict[str, Range]:
     for array in spec.arrays:
         if array.role in ("input", "inout") and not array.dtype.is_float:
             ends = subscripts.get(array.name, (-_MAGNITUDE, _MAGNITUDE))
-            low, high = (min(max(end, array.dtype.lowest), array.dtype.highest) for end in ends)
+            low, high = (int(min(max(end, array.dtype.lowest), array.dtype.highest)) for end in ends)
             ranges[array.name] = (low, max(low, high))
     return ranges
 

@@ -9,11 +9,12 @@ from cugen.families.base import Family, Match, Refusal, Refusals, Request, Singl
 from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm import family as gemm
 from cugen.families.gemm.batched import family as batched
+from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
-from cugen.rewrite.separate_reductions import separated
+from cugen.rewrite.separate_reductions import separated, with_separate_products
 from cugen.rewrite.stored.converted_operands import with_converted_operand
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.sums.expanded_products import with_expanded_product
@@ -23,6 +24,8 @@ from cugen.spec.expressions import Read, Reduce, walk
 # Float32 on CUDA cores, where register windows take the statement, too: from 32 channels on, products were as fast or
 # up to 20 times faster in each of 40 cases (measured on an H200, benchmarks/transposed.py).
 MIN_STORED_CHANNELS = 32
+MIN_SPLIT_TERMS = 4096  # of a sum that is worth dividing between blocks (heuristic)
+OUTPUTS_OF_A_TILE = 64 * 64
 
 
 def match(request: Request) -> Match | Refusals:
@@ -51,6 +54,9 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
+    def is_faster_apart(request: Request) -> bool:
+        return is_taken_by_others(request) and (gemm.uses_tensor_cores(request) or _leaves_sms_idle(single))
+
     is_placed = _has_placed_operands(single)
     is_tiled = not is_placed and FAMILY.takes(single.request())
     return (
@@ -60,6 +66,7 @@ def split(single: Single) -> Steps | None:
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
+        or (with_separate_products(single, is_faster_apart) if is_tiled else None)
         or separated(single, is_taken_by_others)
     )
 
@@ -68,6 +75,15 @@ def _has_placed_operands(single: Single) -> bool:
     """Whether the statement reads an array that the spec places: its tiles are those of the statement as it is."""
     reads = (node for node in walk(single.statement.value) if isinstance(node, Read))
     return any(single.context.spec.array(read.array).memory.space not in (None, "global") for read in reads)
+
+
+def _leaves_sms_idle(single: Single) -> bool:
+    """Whether the tiles of a long sum, which this family doesn't split, are fewer than the SMs."""
+    extent = single.context.max_extent
+    sums = [node for node in walk(single.statement.value) if isinstance(node, Reduce)]
+    longest = max((math.prod(map(extent, node.indices)) for node in sums), default=0)
+    tiles = math.prod(map(extent, single.statement.indices)) // OUTPUTS_OF_A_TILE
+    return longest >= MIN_SPLIT_TERMS and 2 * tiles <= device_of(single.target).sms
 
 
 def _is_multiplied(single: Single, products: Request) -> bool:

@@ -13,7 +13,7 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
 from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
-from cugen.families.gemm.wgmma.operands import tensor_array, tensor_refusals, tensor_subscripts
+from cugen.families.gemm.wgmma.operands import matrix_box, tensor_array, tensor_refusals, tensor_subscripts
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define
 from cugen.pieces.grid import divides
@@ -93,7 +93,8 @@ class TensorStoreEpilogue(Epilogue):
         self.output = context.arrays[statement.target]
         config, names = thread.config, thread.lowering.names
         row_bytes = config.chunk_n * self.output.dtype.bytes
-        box = (WGMMA_M, config.chunk_n)
+        m = self.contraction.m.name
+        box = matrix_box(self.output, statement.subscripts, m, (WGMMA_M, config.chunk_n), context)
         name = names.allocate(f"{self.output.symbol}_map")
         self.target = tensor_array(self.output, box, row_bytes, name, context)
         shape = (config.consumers, config.store_buffers, WGMMA_M, config.chunk_n)

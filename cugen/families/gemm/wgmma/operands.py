@@ -83,11 +83,10 @@ def layout_refusal(contraction: Contraction, operand: Operand, instruction: Wgmm
 
 
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
-    """The array as a tensor map named `name` copies it: its dimensions by stride, the contiguous one last. `box` has
-    the sizes of the last two."""
+    """The array as a tensor map named `name` copies it: its dimensions by stride, the contiguous one last, as those of
+    `box` are."""
     order = _by_stride(array, context)
     assert order is not None
-    sizes = (1,) * (len(order) - len(box)) + box
     return replace(
         array,
         symbol=name,
@@ -96,8 +95,20 @@ def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: s
         space="tensor",
         flat=False,
         pad=0,
-        tensor_map=TensorMap(sizes, swizzle_bytes),
+        tensor_map=TensorMap(box, swizzle_bytes),
     )
+
+
+def matrix_box(
+    array: Array, subscripts: tuple[Expr, ...], rows: str, sizes: tuple[int, int], context: Context
+) -> tuple[int, ...]:
+    """The box of so many rows and columns of a matrix whose rows are numbered by the index `rows`; columns are
+    contiguous. Batch indices may lie between the two. Rows that no index numbers are those of a window."""
+    order = _by_stride(array, context)
+    assert order is not None
+    row = subscripts.index(IndexValue(rows)) if IndexValue(rows) in subscripts else order[-2]
+    of_dimension = {row: sizes[0], order[-1]: sizes[1]}
+    return tuple(of_dimension.get(d, 1) for d in order)
 
 
 def tensor_subscripts(array: Array, subscripts: tuple[Integer, ...], context: Context) -> tuple[Integer, ...]:
@@ -174,10 +185,12 @@ class OperandTiles:
         if operand.is_k_major:
             # No rows beyond a matrix of fewer: those of the tile's results are left out.
             rows = -(-contraction.context.max_extent(operand.mn) // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS
-            box = (min(extent // _shares(operand, config), rows), int(config.block_k))
+            sizes = (min(extent // _shares(operand, config), rows), int(config.block_k))
         else:
-            box = (int(config.block_k), row)
+            sizes = (int(config.block_k), row)
         names, context = lowering.names, contraction.context
+        of_rows = operand.mn if operand.is_k_major else contraction.k
+        box = matrix_box(array, read.subscripts, of_rows.name, sizes, context)
         source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))

@@ -7,6 +7,7 @@ other taps read them at an offset.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -213,9 +214,8 @@ class TapTiles(OperandTiles):
         shape, strides = zip(taps, rows, columns, strict=True)
         tensor_map = tiles.source.tensor_map
         assert tensor_map is not None
-        source = replace(
-            tiles.source, shape=shape, strides=strides, tensor_map=replace(tensor_map, box=(1, *tensor_map.box[-2:]))
-        )
+        box = (1, math.prod(tensor_map.box[:-1]), tensor_map.box[-1])
+        source = replace(tiles.source, shape=shape, strides=strides, tensor_map=replace(tensor_map, box=box))
         of_base = {name: getattr(tiles, name) for name in ("operand", "config", "tile", "block", "context")}
         return TapTiles(**of_base, source=source, channels=padded, k=k)
 

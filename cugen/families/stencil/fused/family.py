@@ -98,6 +98,8 @@ def _footprint_refusals(request: Request, parts: Parts, first_footprints: Footpr
     temporary = parts.footprint.array
     yield from footprint_refusals(parts.along, parts.footprints)
     yield from map(Refusal, first_footprints.reasons)
+    if first_footprints.channel_reductions or parts.footprints.channel_reductions:
+        yield Refusal("takes no reduction over channels")
     if any(len(footprint.points) > MAX_UNROLLED_TAPS for footprint in first_footprints.by_array.values()):
         yield Refusal(f"footprints of more than {MAX_UNROLLED_TAPS} points aren't unrolled")
     moved = {*first_footprints.by_array, *parts.footprints.by_array} - {temporary}

@@ -9,7 +9,7 @@ from cugen.kernel import generate
 from cugen.plan.kernel import Kernel
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
-from tests.families.gemm.wgmma.conftest import product
+from tests.families.gemm.wgmma.conftest import RESULTS, product
 
 OF_BATCHES = """
 target: sm_90a
@@ -170,6 +170,33 @@ def test_operands_that_tma_or_wgmma_cannot_read_are_copied_first(made, changes: 
     ]
     copied = [copy.partition("[")[0] for copy in copies]
     assert [source.name for source in gemm.tensor_maps if source.name.endswith("_copy")] == copied
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize(
+    ("a", "b", "c", "sums"),
+    [
+        pytest.param("y, m, k", "k, n", "y, m, n", "k", id="rows of a batch"),
+        pytest.param("m, y, k", "n, y, k", "m, n", "y, k", id="K of two indices"),
+        pytest.param("m, y, k", "y, k, n", "m, n", "y, k", id="K of two indices along N"),
+        pytest.param("m, k", "k, y, n", "m, y, n", "k", id="N of two indices"),
+        pytest.param("o, m, k", "o, k, n", "o, m, n", "k", id="an index of extent 1"),
+        pytest.param("y, m, o, k", "n, k", "n, y, m", "o, k", id="a transposed result"),
+        pytest.param("m, k, y", "n, k, y", "m, n, y", "k", id="a batch that is contiguous"),
+        pytest.param("k, m, y", "y, n, k", "m, n, y", "k", id="a batch that is contiguous in one operand"),
+    ],
+)
+def test_copies_of_fused_dimensions_are_those_of_the_spec(made, prove, a: str, b: str, c: str, sums: str, dtype: str):
+    arrays = {"A": (a, dtype), "B": (b, dtype), "C": (c, RESULTS.get(dtype, "float32"))}
+    shapes = {name: subscripts.replace("0", "o").upper() for name, (subscripts, _) in arrays.items()}
+    lines = "\n".join(f"  {name}: {{shape: [{shapes[name]}], dtype: {of}}}" for name, (_, of) in arrays.items())
+    text = (
+        f"target: sm_90a\nparams: {{M: 30, N: 21, K: 37, Y: 3, O: 1}}\narrays:\n{lines}\n"
+        f"schedule: {{family: wgmma}}\ncompute: C[{c}] = sum(A[{a}] * B[{b}], {sums})\n"
+    )
+    assert any("in rows that TMA reads" in line for kernel in kernels(made, text)[0] for line in kernel.computes)
+    prove(text)
 
 
 @pytest.mark.parametrize(

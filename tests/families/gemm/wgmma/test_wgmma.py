@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass, field
 
 import pytest
 
-from tests.families.gemm.wgmma.conftest import product
+from tests.families.gemm.wgmma.conftest import READS, RESULTS, product
 
 # Types of A and B, and the types that C may have.
 OPERANDS = (
@@ -95,6 +96,27 @@ def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     drawn = draw(seed)
     assert made(drawn.text).plan.kernels[-1].family == "wgmma"
     prove(drawn.text, drawn.params, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
+
+
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize(("of_a", "of_b", "of_c"), itertools.product(range(3), repeat=3))
+def test_a_batch_index_may_be_any_dimension_of_each_array(prove, of_a, of_b, of_c, layout, dtype) -> None:
+    """In the middle, as heads are in [time, head, channel], it lies between the rows and the columns of a box."""
+    arrays = {}
+    for name, subscripts, position in zip("ABC", (*READS[layout], "m, n"), (of_a, of_b, of_c), strict=True):
+        names = subscripts.split(", ")
+        arrays[name] = ", ".join((*names[:position], "z", *names[position:]))
+    result = RESULTS.get(dtype, "bfloat16")
+    lines = "\n".join(
+        f"  {name}: {{shape: [{subs.upper()}], dtype: {result if name == 'C' else dtype}}}"
+        for name, subs in arrays.items()
+    )
+    prove(
+        f"target: sm_90a\nparams: {{M: 144, N: 80, K: 96, Z: 16}}\narrays:\n{lines}\nschedule: {{family: wgmma}}\n"
+        f"compute: C[{arrays['C']}] = sum(A[{arrays['A']}] * B[{arrays['B']}], k)\n"
+    )
 
 
 @pytest.mark.slow
