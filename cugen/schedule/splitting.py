@@ -32,6 +32,7 @@ from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Op, Read, Reduce, bound_indices, free_indices, walk
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
+from cugen.spec.winograd.recognition import convolution_of
 
 # Multiply-adds of sums of products in another order, relative to those as they are written (heuristics).
 _MIN_WORK_RATIO = 2  # from which on a second launch pays off
@@ -42,7 +43,7 @@ def plan_context(spec: Spec) -> Context:
     """The context of a spec's launches: of its canonical form, after `split_statements`."""
     canonical = with_canonical_extents(_with_solved_congruences(with_canonical_expressions(spec)))
     unrolled = with_components(with_short_reductions(canonical))
-    return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
+    return make_context(split_statements(_with_computed_subscripts(unrolled), winograd_targets(spec)), spec)
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
@@ -67,8 +68,9 @@ def _is_taken(statement: Statement, context: Context) -> bool:
     return any(not family.fallback and family.takes(request) for family in families())
 
 
-def split_statements(spec: Spec) -> Spec:
+def split_statements(spec: Spec, winograd: frozenset[str] = frozenset()) -> Spec:
     """The spec with statements replaced by the steps into which a family splits them; the same object if none is.
+    `winograd` are the arrays that Winograd's algorithm may compute.
 
     Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
     with its temporaries inlined, or not at all."""
@@ -77,7 +79,7 @@ def split_statements(spec: Spec) -> Spec:
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
     while True:
-        split, origins = _split_all(spec, whole)
+        split, origins = _split_all(spec, whole, winograd)
         if not (refused := _refused_origins(split, origins)):
             return _with_stored_results(split, origins)
         values = {_target(s): s.value for s in inlined_statements(spec)}
@@ -308,6 +310,15 @@ def _with_maps_in_epilogues(spec: Spec) -> Spec:
     return spec if statements == spec.statements else replace(spec, statements=statements)
 
 
+def winograd_targets(spec: Spec) -> frozenset[str]:
+    """The arrays that Winograd's algorithm may compute: those of which each statement, as it is written, is a
+    convolution that the reference knows. A rewritten statement might be one of other operands."""
+    if not spec.precision.winograd:
+        return frozenset()
+    others = {s.target for s in spec.statements if isinstance(convolution_of(s, spec), str)}
+    return frozenset(s.target for s in spec.statements) - others
+
+
 Target = tuple[str, tuple[Expr, ...]]  # a statement, by what it writes
 
 
@@ -315,7 +326,7 @@ def _target(statement: Statement) -> Target:
     return statement.target, statement.subscripts
 
 
-def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[str, Target]]:
+def _split_all(spec: Spec, whole: Mapping[Target, None], winograd: frozenset[str]) -> tuple[Spec, Mapping[str, Target]]:
     """The spec with all statements split, except those of `whole`, and the statement that each step comes from."""
     context = make_context(spec)
     statements: list[Statement] = []
@@ -329,7 +340,8 @@ def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[
         statement, origin = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
         is_whole = statement.target in unsplittable or _target(statement) in mixed or origin in whole
-        split = None if is_whole else _split(_single(statement, context))
+        single = replace(_single(statement, context), allows_winograd=statement.target in winograd)
+        split = None if is_whole else _split(single)
         if split is None:
             statements.append(statement)
             continue
@@ -430,5 +442,7 @@ def _with_adjacent_steps(statements: list[Statement], steps: Mapping[str, None])
                     position = n + 1
                 if earlier.target in reads:
                     break
+            while position < len(ordered) and [index.extent for index in ordered[position].indices] == extents:
+                position += 1
         ordered.insert(position, statement)
     return ordered

@@ -101,4 +101,5 @@ FAMILY = Family(
     doc="statements without loops, gathers included: vectors of consecutive elements in each thread",
     match=match,
     tunables=(_VECTOR, _VECTORS),
+    guards_results=True,
 )

@@ -83,6 +83,8 @@ def work_of(request: Request) -> Work:
     form = canonical(request)
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)
+    if any(statement.is_partial for statement in request.group.statements):
+        return Work(request, form.arrays, order, Width(1, "results at the edges are stored one by one"))
     loaded = loaded_structures(request, form.arrays, order[0])
     stored = stored_structures(request, form.arrays, order[0])
     work = Work(request, form.arrays, order, Width(MAX_ACCESS_BYTES, ""), loaded, stored)

@@ -13,6 +13,7 @@ from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
+from cugen.families.gemm.tiled.winograd import with_faster_winograd
 from cugen.rewrite.separate_reductions import separated
 from cugen.rewrite.stored.converted_operands import with_converted_operand
 from cugen.rewrite.stored_operands import with_stored_operands
@@ -54,7 +55,8 @@ def split(single: Single) -> Steps | None:
     is_placed = _has_placed_operands(single)
     is_tiled = not is_placed and FAMILY.takes(single.request())
     return (
-        (None if is_placed else with_faster_phases(single))
+        (None if is_placed else with_faster_winograd(single, is_taken))
+        or (None if is_placed else with_faster_phases(single))
         or with_stored_products(single, partial(_is_multiplied, single))
         or (None if is_placed else with_converted_operand(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))

@@ -1,0 +1,66 @@
+"""Convolutions by Winograd's algorithm, where the spec allows that and the cost models expect it to be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import prod
+
+from cugen.families.gemm import family as gemm
+from cugen.families.gemm.tiled.launches import copy_seconds
+from cugen.families.gemm.wgmma import family as wgmma
+from cugen.families.stencil import family as stencil
+from cugen.plan.context import make_context
+from cugen.plan.request import Group, Request, Single, Steps
+from cugen.rewrite.stored.winograd import with_winograd
+from cugen.rewrite.stored_operands import with_stored_operands
+from cugen.spec.expressions import Index, Reduce
+from cugen.spec.model import Statement
+
+
+def with_faster_winograd(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
+    """The steps; None where the spec doesn't allow them, or they aren't faster."""
+    steps = with_winograd(single) if single.allows_winograd else ""
+    return None if isinstance(steps, str) or not are_faster(steps, single, is_taken) else steps
+
+
+def are_faster(steps: Steps, single: Single, is_taken: Callable[[Request], bool]) -> bool:
+    """Whether `gemm` takes the products, and the steps are predicted to be faster than the convolution: as it is, or of
+    an operand that is stored."""
+    seconds = _seconds(single, steps)
+    direct = tuple(_direct_seconds(single, is_taken))
+    return seconds is not None and len(direct) > 0 and seconds < min(direct)
+
+
+def _direct_seconds(single: Single, is_taken: Callable[[Request], bool]) -> Iterator[float]:
+    """The predicted times of the ways to compute the convolution itself."""
+    request = single.request()
+    outputs = prod(map(single.context.max_extent, single.statement.indices))
+    predicted = [wgmma.predicted_seconds(request), gemm.predicted_seconds(request), stencil.predict(request, outputs)]
+    yield from (seconds for seconds in predicted if seconds is not None)
+    if gemm.FAMILY.takes(request):
+        return
+    stored = with_stored_operands(single, is_taken)
+    seconds = None if stored is None else _seconds(single, stored)
+    if seconds is not None:
+        yield seconds
+
+
+def _seconds(single: Single, steps: Steps) -> float | None:
+    """The predicted time of the steps; None where `gemm` doesn't take a sum."""
+    spec = single.context.spec
+    context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
+    launches: dict[tuple[Index, ...], list[Statement]] = {}
+    for statement in steps.statements:
+        launches.setdefault(statement.indices, []).append(statement)
+    total = 0.0
+    for statements in launches.values():
+        request = replace(single, statement=statements[0], context=context).request(steps.open)
+        if Reduce not in request.node_kinds():
+            total += copy_seconds(replace(request, group=Group(tuple(statements))))
+            continue
+        seconds = gemm.predicted_seconds(request) if gemm.FAMILY.takes(request) else None
+        if seconds is None:
+            return None
+        total += seconds
+    return total
