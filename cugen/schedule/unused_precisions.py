@@ -34,9 +34,10 @@ def products(statements: Sequence[Statement], arrays: Mapping[str, Array]) -> It
 
 def algorithms(context: Context) -> tuple[str, ...]:
     """A sentence on each algorithm by which sums are rounded otherwise, as the spec allows."""
+    declared = {statement.target for statement in context.original.statements}
     targets: dict[str, dict[str, None]] = {}
     for statement in context.spec.statements:
-        if statement.algorithm:
+        if statement.algorithm and statement.target in declared:
             targets.setdefault(statement.algorithm, {})[statement.target] = None
     return tuple(
         f"{', '.join(names)} by {algorithm}, whose sums are rounded otherwise, as `winograd: true` allows"

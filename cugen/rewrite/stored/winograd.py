@@ -105,6 +105,7 @@ class _Rewriting:
             *self._results(products),
         )
         arrays = (*(made.array for made in stored), *self._rows)
+        statements = tuple(replace(statement, algorithm=ALGORITHM) for statement in statements)
         return Steps(statements, arrays, tuple(array.name for array in arrays), opens_last=True)
 
     def _stored(self, name: str, what: str, indices: tuple[Index, ...], value: Expr = _NOTHING) -> Temporary:
@@ -186,7 +187,6 @@ class _Rewriting:
                 indices=indices,
                 value=substitute(value, moved),
                 is_partial=any(distance and self._extents[name] % OUTPUTS for name, distance in ends.items()),
-                algorithm=ALGORITHM,
             )
 
     def _in_place_of_sum(self, total: Expr, part: Expr) -> Expr | None:
