@@ -25,6 +25,7 @@ class Family:
     different indices: rows, and the elements of rows. One that `is_general` takes what others refuse: statements that
     they take each alone aren't fused for it. A `fallback` loops over the terms of an element in one thread: a form of
     the statements that another family takes is better. One that `guards_results` takes statements that are partial.
+    `algorithm` divides a statement that `accumulate` allows to be computed otherwise; it is asked before any `split`.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
 
@@ -43,6 +44,7 @@ class Family:
     fallback: bool = False
     keeps_nested: Callable[[Request], bool] | None = None
     guards_results: bool = False
+    algorithm: Callable[[Single], Steps | None] | None = None
 
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""

@@ -378,7 +378,11 @@ def _refused_origins(spec: Spec, origins: Mapping[str, Target]) -> dict[Target, 
 
 
 def _split(single: Single) -> tuple[Family, Steps] | None:
-    """The first family that splits the statement into steps that it takes, and these."""
+    """The first family that computes the statement by an algorithm that the spec allows, or that splits it into steps
+    that it takes, and these."""
+    for family in families():
+        if family.algorithm is not None and (steps := family.algorithm(single)) is not None:
+            return family, steps
     for family in families():
         if family.split is not None and single.schedule.family in (None, family.name):
             if _has_invalid_values(family, single.schedule):

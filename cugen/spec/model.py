@@ -134,7 +134,7 @@ class Statement:
     `value.dtype` is the compute type of the target's element type; storing rounds to the element type.
 
     Of plans only: a statement that `is_partial` is for those elements alone that its target has, as of the tiles at its
-    edges. `algorithm` names how a sum is computed that `accumulate` allows to be rounded otherwise, in each of its steps.
+    edges. `algorithm` names how a sum is computed that `accumulate` allows to be rounded otherwise, in all its steps.
     """
 
     target: str

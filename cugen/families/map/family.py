@@ -53,8 +53,8 @@ def _target_refusals(request: Request) -> Iterator[Refusal]:
 
 
 def _scattered_refusals(request: Request, work: Work) -> Iterator[Refusal]:
-    """Stores at other subscripts than indices plus offsets, unless they store all fields of structures, or are multiples
-    of an index along which nothing is contiguous."""
+    """Stores at other subscripts than indices plus offsets, unless they store all fields of structures, or have
+    multiples of an index that isn't the contiguous one."""
     in_structures = {reference for structure in work.stored for reference in structure.fields}
     stored = [(s.target, s.subscripts) for s in work.request.stored_statements()]
     structures = {name for name, _ in stored} - {name for name, subs in stored if (name, subs) not in in_structures}

@@ -46,8 +46,7 @@ def match(request: Request) -> Match | Refusals:
 def split(single: Single) -> Steps | None:
     """What stores operands, or all reductions but one, so that a family with a better main loop takes the last."""
 
-    def is_taken(request: Request) -> bool:
-        return FAMILY.takes(request) or single.is_specialised(request)
+    is_taken = partial(_is_taken, single)
 
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
@@ -55,8 +54,7 @@ def split(single: Single) -> Steps | None:
     is_placed = _has_placed_operands(single)
     is_tiled = not is_placed and FAMILY.takes(single.request())
     return (
-        (None if is_placed else with_faster_winograd(single, is_taken))
-        or (None if is_placed else with_faster_phases(single))
+        (None if is_placed else with_faster_phases(single))
         or with_stored_products(single, partial(_is_multiplied, single))
         or (None if is_placed else with_converted_operand(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
@@ -64,6 +62,15 @@ def split(single: Single) -> Steps | None:
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
         or separated(single, is_taken_by_others)
     )
+
+
+def algorithm(single: Single) -> Steps | None:
+    """Winograd's algorithm for a convolution, where it is allowed and faster."""
+    return with_faster_winograd(single, partial(_is_taken, single))
+
+
+def _is_taken(single: Single, request: Request) -> bool:
+    return FAMILY.takes(request) or single.is_specialised(request)
 
 
 def _has_placed_operands(single: Single) -> bool:
@@ -92,4 +99,5 @@ FAMILY = Family(
     match=match,
     split=split,
     is_general=True,
+    algorithm=algorithm,
 )

@@ -25,8 +25,8 @@ def with_faster_winograd(single: Single, is_taken: Callable[[Request], bool]) ->
 
 
 def are_faster(steps: Steps, single: Single, is_taken: Callable[[Request], bool]) -> bool:
-    """Whether `gemm` takes the products, and the steps are predicted to be faster than the convolution: as it is, or of
-    an operand that is stored."""
+    """Whether the products are a GEMM that is tiled, and the steps are predicted to be faster than the convolution: as
+    it is, or of operands that are stored."""
     seconds = _seconds(single, steps)
     direct = tuple(_direct_seconds(single, is_taken))
     return seconds is not None and len(direct) > 0 and seconds < min(direct)
@@ -37,17 +37,15 @@ def _direct_seconds(single: Single, is_taken: Callable[[Request], bool]) -> Iter
     request = single.request()
     outputs = prod(map(single.context.max_extent, single.statement.indices))
     predicted = [wgmma.predicted_seconds(request), gemm.predicted_seconds(request), stencil.predict(request, outputs)]
+    copied = [split(single) for family in (wgmma.FAMILY, gemm.FAMILY) if (split := family.split) is not None]
+    if not gemm.FAMILY.takes(request):
+        copied.append(with_stored_operands(single, is_taken))
+    predicted += [_seconds(single, steps) for steps in copied if steps is not None]
     yield from (seconds for seconds in predicted if seconds is not None)
-    if gemm.FAMILY.takes(request):
-        return
-    stored = with_stored_operands(single, is_taken)
-    seconds = None if stored is None else _seconds(single, stored)
-    if seconds is not None:
-        yield seconds
 
 
 def _seconds(single: Single, steps: Steps) -> float | None:
-    """The predicted time of the steps; None where `gemm` doesn't take a sum."""
+    """The predicted time of the steps; None where neither `wgmma` nor `gemm` takes a sum."""
     spec = single.context.spec
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
     launches: dict[tuple[Index, ...], list[Statement]] = {}
@@ -59,7 +57,9 @@ def _seconds(single: Single, steps: Steps) -> float | None:
         if Reduce not in request.node_kinds():
             total += copy_seconds(replace(request, group=Group(tuple(statements))))
             continue
-        seconds = gemm.predicted_seconds(request) if gemm.FAMILY.takes(request) else None
+        seconds = wgmma.predicted_seconds(request)
+        if seconds is None and gemm.FAMILY.takes(request):
+            seconds = gemm.predicted_seconds(request)
         if seconds is None:
             return None
         total += seconds
