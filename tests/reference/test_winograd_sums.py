@@ -54,6 +54,11 @@ def both_sides(matrix: Floats, x: Floats) -> Floats:
 
 def by_winograd(x: Floats, w: Floats) -> Floats:
     """Winograd's algorithm in float32, one operation after the other."""
+    with np.errstate(all="ignore"):
+        return _by_winograd(x, w)
+
+
+def _by_winograd(x: Floats, w: Floats) -> Floats:
     channels, rows, columns = x.shape
     result = np.zeros((len(w), rows + rows % 2, columns + columns % 2), np.float32)
     padded = np.zeros((channels, rows + 3, columns + 3), np.float32)

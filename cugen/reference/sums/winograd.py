@@ -32,12 +32,10 @@ from cugen.spec.winograd.transforms import (
     TAPS,
     TILE,
     Matrix,
-    additions,
+    roundings,
 )
 
 Evaluate = Callable[[Expr, Scope], Tracked]
-_TRANSFORMS = (INPUT_TRANSFORM, FILTER_TRANSFORM, OUTPUT_TRANSFORM)
-_ROUNDINGS = 2 * sum(map(additions, _TRANSFORMS))  # along both dimensions
 _QUARTERS = 4  # the transformed taps of integers are multiples of a quarter
 _UNHALVED = 4  # times a transformed tap: the sums before their products with 1/2
 _ROW, _COLUMN = "row of the tile", "column of the tile"  # no index of a spec has such a name
@@ -98,8 +96,8 @@ def with_winograd(
         return result
     inherited = batched_matmul(of_tile_errors, of_taps + of_tap_errors, axes)
     inherited = inherited + batched_matmul(of_tiles, of_tap_errors, axes) + TILE * TILE * terms * form.tiny
-    roundings = _ROUNDINGS + terms + (terms + 2 if tf32 else 0)  # tensor cores truncate: twice the error
-    relative = gamma(roundings + 1, FLOAT32)
+    count = roundings() + terms + (terms + 2 if tf32 else 0)  # tensor cores truncate: twice the error
+    relative = gamma(count + 1, FLOAT32)
     if tf32:
         relative = relative + (2 * TF32_UNIT + TF32_UNIT**2) * (1 + relative)
     error = relative * magnitude + inherited

@@ -54,7 +54,7 @@ def with_winograd(single: Single) -> Steps | str:
     if single.schedule != Schedule():
         return "the schedule is for the convolution in one launch"
     reads = [node for node in walk(statement.value) if isinstance(node, Read)]
-    if any(context.spec.array(read.array).memory.space not in (None, "global") for read in reads):
+    if any(context.spec.array(read.array).memory.space not in (None, "global", "scratch") for read in reads):
         return "placements are for the convolution in one launch"
     indices = (*statement.indices, *convolution.channels)
     if any(context.static_extent(index) is None for index in indices):

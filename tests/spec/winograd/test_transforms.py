@@ -14,6 +14,8 @@ from cugen.spec.winograd.transforms import (
     TILE,
     Matrix,
     additions,
+    growth,
+    roundings,
 )
 
 A, B, G = (np.array(matrix) for matrix in (OUTPUT_TRANSFORM, INPUT_TRANSFORM, FILTER_TRANSFORM))
@@ -43,3 +45,15 @@ def test_factors_are_powers_of_two_of_one_magnitude_in_a_row() -> None:
     for row in (*INPUT_TRANSFORM, *FILTER_TRANSFORM, *OUTPUT_TRANSFORM):
         (size,) = {abs(factor) for factor in row if factor}
         assert size in (0.5, 1)
+
+
+def test_the_roundings_of_an_output_are_those_of_its_transforms() -> None:
+    assert roundings() == 2 * (1 + 2 + 2)
+
+
+def test_products_of_random_transforms_are_larger_than_those_of_the_convolution() -> None:
+    source = np.random.default_rng(2)
+    tiles, taps = source.standard_normal((20000, TILE, TILE)), source.standard_normal((20000, TAPS, TAPS))
+    products = (G @ taps @ G.T) * (B @ tiles @ B.T)
+    largest = np.einsum("pa,nab,qb->npq", np.abs(A), products**2, np.abs(A)).mean(axis=0).max()
+    assert growth() == pytest.approx(np.sqrt(largest) / TAPS, rel=0.05)
