@@ -190,16 +190,19 @@ def test_a_product_of_tensor_cores_is_compared_as_well() -> None:
     assert not is_used(generate(spec, analysis=False))
 
 
-def test_threads_keep_tiles_in_registers() -> None:
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("target", ["sm_90", "sm_75"])
+@pytest.mark.parametrize(
+    "changes", [{}, {"outputs": (55, 57)}, {"is_flipped": True, "channels_last": True, "features_last": True}], ids=str
+)
+def test_threads_keep_tiles_in_registers(changes: dict[str, object], target: str) -> None:
     if not compilers():
         pytest.skip("no CUDA compiler on this machine")
-    for changes in ({}, {"outputs": (55, 57)}, {"is_flipped": True, "channels_last": True, "features_last": True}):
-        kernel = planned(replace(LARGE, **changes))
-        assert is_used(kernel)
-        for name in ("sm_75", "sm_90"):
-            cubin = compile_cubin(kernel.source, "k", name)
-            assert cubin.warnings == ()
-            assert {(used.spill_stores, used.stack_bytes) for used in cubin.kernels.values()} == {(0, 0)}
+    kernel = planned(replace(LARGE, **changes))
+    assert is_used(kernel)
+    cubin = compile_cubin(kernel.source, "k", target)
+    assert cubin.warnings == ()
+    assert {(used.spill_stores, used.stack_bytes) for used in cubin.kernels.values()} == {(0, 0)}
 
 
 # Results
@@ -237,6 +240,25 @@ def test_threads_keep_tiles_in_registers() -> None:
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_results_are_those_of_the_convolution(changes: dict[str, object]) -> None:
     kernel = made(replace(Drawn(), **changes))
+    assert is_used(kernel)
+    assert passes(kernel)
+
+
+@pytest.mark.usefixtures("whatever_it_costs")
+def test_a_transposed_convolution_with_stride_one_is_a_convolution() -> None:
+    (spec,) = load_text("""cugen: 1
+kernel: k
+params: {stride: 1, pad: 1}
+arrays:
+  x: {shape: [3, 6, 7], dtype: float32, boundary: zero}
+  w: {shape: [3, 5, 3, 3], dtype: float32}
+  y: {shape: [5, 6, 7], dtype: float32}
+compute: |
+  y[o, p, q] = sum(w[c, o, r, s] * x[c, (p + pad - r) // stride, (q + pad - s) // stride], c, r, s,
+                   where=(p + pad - r) % stride == 0 and (q + pad - s) % stride == 0)
+accumulate: {winograd: true}
+""")
+    kernel = generate(spec, analysis=False)
     assert is_used(kernel)
     assert passes(kernel)
 
