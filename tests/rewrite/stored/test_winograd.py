@@ -234,6 +234,7 @@ def test_threads_keep_tiles_in_registers(changes: dict[str, object], target: str
         {"assignment": "+=", "result": "relu({})"},
         {"dtype": "float16", "outputs": (3, 4)},
         {"channels": 40, "features": 40, "outputs": (9, 8)},
+        {"channels_last": True, "features_last": True, "channels": 2, "features": 130, "outputs": (3, 5)},
     ],
     ids=str,
 )
