@@ -5,18 +5,18 @@
 // params                             N = 6, C = 128, K = 128, H = 19, W = 19
 // dy                                 input, float32 [6, 19, 19, 128], outside: zero, aligned to 16 bytes
 // w                                  input, float32 [3, 3, 128, 128], aligned to 16 bytes
-// dx                                 output, float32 [6, 19, 19, 128], aligned to 16 bytes
+// dx                                 output, float32 [6, 19, 19, 128]
 // conv_winograd_gradient_dx_filter   grid (4, 4, 1), block (8, 32, 1), 38016 bytes of shared memory; family
 //                                    transpose
 // conv_winograd_gradient_dx_tile     grid (1, 3, 60), block (32, 4, 1); family stencil
 // conv_winograd_gradient_dx_product  grid (2, 19, 16), block (128, 1, 1), 38400 bytes of dynamic shared memory;
 //                                    family gemm
-// conv_winograd_gradient_dx          grid (2, 2, 60), block (32, 8, 1); family map
+// conv_winograd_gradient_dx          grid (1, 5, 60), block (128, 2, 1); family map
 // accumulate                         dx by Winograd's F(2 x 2, 3 x 3), whose sums are rounded otherwise, as
 //                                    `winograd: true` allows
 // pipeline                           conv_winograd_gradient_dx_product: proved for at most 4 k-tiles: 3 stages,
 //                                    commit groups and barriers order copies and reads
-// analysis                           sm_90: 117 accesses, 112 ideal, 5 costly
+// analysis                           sm_90: 97 accesses, 95 ideal, 2 costly
 //                                    worst: dx_tiles[stage][dx_tile_k + r][dx_tile_n_i_tile_j_tile + c], 4
 //                                    wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
@@ -105,43 +105,26 @@
 //   dx_product[(element * (100 * N) + n_i_tile_j_tile) * C + c_]        16 sectors, ideal 16 (512 bytes in 2 runs)
 //
 // Ideal accesses of conv_winograd_gradient_dx, without a remark in the code:
-//   dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c]                16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + c]          16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]     16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]      16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]     16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]     16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]     16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]     16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]     16 sectors, ideal 16 (512 contiguous bytes)
-//   dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + c]                  16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + edge]             never runs
-//   dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]       never runs
-//   dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]  never runs
-//   dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]   never runs
-//   dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]  never runs
-//   dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]  never runs
-//   dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]  never runs
-//   dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]  never runs
-//   dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge]  never runs
-//   dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + edge]               never runs
-//   dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + edge]           never runs
-//   dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile) * C + edge]           never runs
-//   dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile + 1) * C + edge]       never runs
+//   dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c]             4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + c]       4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]   4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
+//   dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]  4 sectors, ideal 4 (128 contiguous bytes)
+//   dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + c]               4 sectors, ideal 4 (128 contiguous bytes)
+//   dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + c]           4 sectors, ideal 4 (128 contiguous bytes)
+//   dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile) * C + c]           4 sectors, ideal 4 (128 contiguous bytes)
+//   dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile + 1) * C + c]       4 sectors, ideal 4 (128 contiguous bytes)
 
 #include <cuda_pipeline_primitives.h>
 
@@ -595,119 +578,42 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx(
 {
     const int n = blockIdx.z / 10;
     const int i_tile = blockIdx.z % 10;
-    const int j_tile = blockIdx.y * 8 + threadIdx.y;
-    if (j_tile >= 10)
-        return;
-    const int misalignment = (C * threadIdx.y + 10 * C * i_tile + 100 * C * n) % 8;
-    const int c = blockIdx.x * 128 + threadIdx.x * 4 - misalignment;
+    const int j_tile = blockIdx.y * 2 + threadIdx.y;
+    const int c = blockIdx.x * 128 + threadIdx.x;
 
-    if (c >= 0 && c + 3 < C) {
-        const auto dx_product4 = load<4>(&dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_ = load<4>(&dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_2 = load<4>(&dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_3 = load<4>(&dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_4 = load<4>(&dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_5 = load<4>(&dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_6 = load<4>(&dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_7 = load<4>(&dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_8 = load<4>(&dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_9 = load<4>(&dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_10 = load<4>(&dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_11 = load<4>(&dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_12 = load<4>(&dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_13 = load<4>(&dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_14 = load<4>(&dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        const auto dx_product4_15 = load<4>(&dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c]);
-        Vector<float, 4> dx4;
-        #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-            const float dx_product_value = dx_product4_.data[v];
-            const float dx_product_value_ = dx_product4_2.data[v];
-            const float dx_product_value_2 = dx_product4_4.data[v];
-            const float dx_product_value_3 = dx_product4_5.data[v];
-            const float dx_product_value_4 = dx_product4_7.data[v];
-            const float dx_product_value_5 = dx_product4_8.data[v];
-            const float dx_product_value_6 = dx_product4_10.data[v];
-            const float dx_product_value_7 = dx_product4_11.data[v];
-            const float am00 = dx_product4.data[v] + dx_product_value + dx_product_value_;
-            const float am01 = dx_product4_3.data[v] + dx_product_value_2 + dx_product_value_3;
-            const float am02 = dx_product4_6.data[v] + dx_product_value_4 + dx_product_value_5;
-            const float am03 = dx_product4_9.data[v] + dx_product_value_6 + dx_product_value_7;
-            const float am10 = dx_product_value - dx_product_value_ - dx_product4_12.data[v];
-            const float am11 = dx_product_value_2 - dx_product_value_3 - dx_product4_13.data[v];
-            const float am12 = dx_product_value_4 - dx_product_value_5 - dx_product4_14.data[v];
-            const float am13 = dx_product_value_6 - dx_product_value_7 - dx_product4_15.data[v];
-            dx4.data[v] = am00 + am01 + am02;
-            if (2 * j_tile + 1 < W && c >= 0 && c < C) {
-                // dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + c]: 16 sectors, ideal 4 (lanes 16 bytes apart)
-                dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + c] = am01 - am02 - am03;
-            }
-            if (2 * i_tile + 1 < H && c >= 0 && c < C) {
-                // dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile) * C + c]: 16 sectors, ideal 4 (lanes 16 bytes apart)
-                dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile) * C + c] = am10 + am11 + am12;
-            }
-            if (2 * i_tile + 1 < H && 2 * j_tile + 1 < W && c >= 0 && c < C) {
-                // dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile + 1) * C + c]: 16 sectors,
-                // ideal 4 (lanes 16 bytes apart)
-                dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile + 1) * C + c] = am11 - am12 - am13;
-            }
-        }
-        store<4>(&dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + c], dx4);
-    } else {
-        #pragma unroll 1
-        for (int v = 0; v < 4; ++v) {
-            const int edge = c + v;
-            if (edge >= 0 && edge < C) {
-                const float dx_product_0_n_i_tile_j_ = dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_4_n_i_tile_j_ =
-                    dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_8_n_i_tile_j_ =
-                    dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am00 = dx_product_0_n_i_tile_j_ + dx_product_4_n_i_tile_j_ + dx_product_8_n_i_tile_j_;
-                const float dx_product_1_n_i_tile_j_ = dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_5_n_i_tile_j_ =
-                    dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_9_n_i_tile_j_ =
-                    dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am01 = dx_product_1_n_i_tile_j_ + dx_product_5_n_i_tile_j_ + dx_product_9_n_i_tile_j_;
-                const float dx_product_2_n_i_tile_j_ =
-                    dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_6_n_i_tile_j_ =
-                    dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_10_n_i_tile_j =
-                    dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am02 = dx_product_2_n_i_tile_j_ + dx_product_6_n_i_tile_j_ + dx_product_10_n_i_tile_j;
-                const float dx_product_3_n_i_tile_j_ =
-                    dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_7_n_i_tile_j_ =
-                    dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float dx_product_11_n_i_tile_j =
-                    dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am03 = dx_product_3_n_i_tile_j_ + dx_product_7_n_i_tile_j_ + dx_product_11_n_i_tile_j;
-                const float dx_product_12_n_i_tile_j =
-                    dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am10 = dx_product_4_n_i_tile_j_ - dx_product_8_n_i_tile_j_ - dx_product_12_n_i_tile_j;
-                const float dx_product_13_n_i_tile_j =
-                    dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am11 = dx_product_5_n_i_tile_j_ - dx_product_9_n_i_tile_j_ - dx_product_13_n_i_tile_j;
-                const float dx_product_14_n_i_tile_j =
-                    dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am12 = dx_product_6_n_i_tile_j_ - dx_product_10_n_i_tile_j - dx_product_14_n_i_tile_j;
-                const float dx_product_15_n_i_tile_j =
-                    dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + edge];
-                const float am13 = dx_product_7_n_i_tile_j_ - dx_product_11_n_i_tile_j - dx_product_15_n_i_tile_j;
-                dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + edge] = am00 + am01 + am02;
-                if (2 * j_tile + 1 < W && edge >= 0) {
-                    dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + edge] = am01 - am02 - am03;
-                }
-                if (2 * i_tile + 1 < H && edge >= 0) {
-                    dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile) * C + edge] = am10 + am11 + am12;
-                }
-                if (2 * i_tile + 1 < H && 2 * j_tile + 1 < W && edge >= 0) {
-                    dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile + 1) * C + edge] = am11 - am12 - am13;
-                }
-            }
-        }
+    const float dx_product_0_n_i_tile_j_ = dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_4_n_i_tile_j_ = dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_8_n_i_tile_j_ = dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am00 = dx_product_0_n_i_tile_j_ + dx_product_4_n_i_tile_j_ + dx_product_8_n_i_tile_j_;
+    const float dx_product_1_n_i_tile_j_ = dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_5_n_i_tile_j_ = dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_9_n_i_tile_j_ = dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am01 = dx_product_1_n_i_tile_j_ + dx_product_5_n_i_tile_j_ + dx_product_9_n_i_tile_j_;
+    const float dx_product_2_n_i_tile_j_ = dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_6_n_i_tile_j_ = dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_10_n_i_tile_j = dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am02 = dx_product_2_n_i_tile_j_ + dx_product_6_n_i_tile_j_ + dx_product_10_n_i_tile_j;
+    const float dx_product_3_n_i_tile_j_ = dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_7_n_i_tile_j_ = dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_11_n_i_tile_j = dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am03 = dx_product_3_n_i_tile_j_ + dx_product_7_n_i_tile_j_ + dx_product_11_n_i_tile_j;
+    const float dx_product_12_n_i_tile_j = dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am10 = dx_product_4_n_i_tile_j_ - dx_product_8_n_i_tile_j_ - dx_product_12_n_i_tile_j;
+    const float dx_product_13_n_i_tile_j = dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am11 = dx_product_5_n_i_tile_j_ - dx_product_9_n_i_tile_j_ - dx_product_13_n_i_tile_j;
+    const float dx_product_14_n_i_tile_j = dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am12 = dx_product_6_n_i_tile_j_ - dx_product_10_n_i_tile_j - dx_product_14_n_i_tile_j;
+    const float dx_product_15_n_i_tile_j = dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am13 = dx_product_7_n_i_tile_j_ - dx_product_11_n_i_tile_j - dx_product_15_n_i_tile_j;
+    dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + c] = am00 + am01 + am02;
+    if (2 * j_tile + 1 < W) {
+        dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + c] = am01 - am02 - am03;
+    }
+    if (2 * i_tile + 1 < H) {
+        dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile) * C + c] = am10 + am11 + am12;
+    }
+    if (2 * i_tile + 1 < H && 2 * j_tile + 1 < W) {
+        dx[((n * H + 2 * i_tile + 1) * W + 2 * j_tile + 1) * C + c] = am11 - am12 - am13;
     }
 }
 
@@ -741,7 +647,7 @@ extern "C" cudaError_t conv_winograd_gradient_launch(
     conv_winograd_gradient_dx_tile<<<dim3((K + 127) / 128, 3, 10 * N), dim3(32, 4), 0, stream>>>(dy, dx_tile);
     conv_winograd_gradient_dx_product<<<dim3((C + 63) / 64, (100 * N + 31) / 32, 16), dim3(128), 38400,
         stream>>>(dx_filter, dx_tile, dx_product);
-    conv_winograd_gradient_dx<<<dim3((C + 134) / 128, 2, 10 * N), dim3(32, 8), 0, stream>>>(dx, dx_product);
+    conv_winograd_gradient_dx<<<dim3((C + 127) / 128, 5, 10 * N), dim3(128, 2), 0, stream>>>(dx, dx_product);
     if (memory == nullptr)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
