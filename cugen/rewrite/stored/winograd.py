@@ -129,7 +129,7 @@ class _Rewriting:
     def _taps(self) -> Elements:
         weights, (down, across) = self._convolution.weights, self._convolution.axes
         return {
-            (row, column): _at(
+            (row, column): _read_at(
                 weights,
                 {
                     down.of_weights: _number(down.first_weight + down.weight_step * row),
@@ -145,7 +145,7 @@ class _Rewriting:
         if any(self._extents[axis.index] % OUTPUTS for axis in (down, across)):
             inputs = replace(inputs, boundary=inputs.boundary or Boundary("zero"))
         return {
-            (row, column): _at(
+            (row, column): _read_at(
                 inputs,
                 {
                     down.of_inputs: self._position(down.index, down.first + row),
@@ -173,7 +173,7 @@ class _Rewriting:
         statement, (down, across) = self._statement, self._convolution.axes
         indices = tuple(self._tiles.get(index.name, index) for index in statement.indices)
         elements = {
-            (row, column): _at(products.read, {0: _element(row, column)})
+            (row, column): _read_at(products.read, {0: _element(row, column)})
             for row, column in product(range(TILE), repeat=2)
         }
         rows, statements = self._with_rows(OUTPUT_TRANSFORM, "am", elements, indices, products.statement)
@@ -183,7 +183,7 @@ class _Rewriting:
             if any(self._extents[name] <= distance for name, distance in ends.items()):
                 continue
             moved = {name: self._position(name, distance) for name, distance in ends.items()}
-            value = replaced(statement.value, partial(self._in_place_of_sum, total))
+            value = replaced(statement.value, partial(self._instead_of_sum, total))
             yield replace(
                 statement,
                 subscripts=tuple(substitute(sub, moved) for sub in statement.subscripts),
@@ -192,7 +192,7 @@ class _Rewriting:
                 is_partial=any(distance and self._extents[name] % OUTPUTS for name, distance in ends.items()),
             )
 
-    def _in_place_of_sum(self, total: Expr, part: Expr) -> Expr | None:
+    def _instead_of_sum(self, total: Expr, part: Expr) -> Expr | None:
         return total if part == self._convolution.reduction else None
 
     def _with_rows(
@@ -241,7 +241,7 @@ def _combination(factors: tuple[float, ...], values: list[Expr]) -> Expr:
     return total if size == 1 else Op("mul", (Const(size, FLOAT32), total), FLOAT32)
 
 
-def _at(read: Read, subscripts: Mapping[int, Expr]) -> Read:
+def _read_at(read: Read, subscripts: Mapping[int, Expr]) -> Read:
     return replace(read, subscripts=tuple(subscripts.get(n, sub) for n, sub in enumerate(read.subscripts)))
 
 

@@ -114,20 +114,20 @@ def _axes(
         if terms is None or len(terms) != 2 or len(taps) != 1 or len(moved) != 1 or terms[moved[0]] != 1:
             continue
         (tap,), (index,) = taps, moved
-        places = [n for n, of_weight in enumerate(of_weights) if of_weight is not None and tap in of_weight]
-        if len(places) != 1 or abs(terms[tap]) != 1:
+        with_tap = [(n, of_weight) for n, of_weight in enumerate(of_weights) if of_weight and tap in of_weight]
+        if len(with_tap) != 1 or abs(terms[tap]) != 1:
             continue
-        of_weight = of_weights[places[0]] or {}
+        ((tap_dimension, of_weight),) = with_tap
         step = of_weight[tap]
         if len(of_weight) != 1 or abs(step) != 1:
             continue
         constant = affine_form(sub, params).constant
-        constant_weight = affine_form(weights.subscripts[places[0]], params).constant
+        constant_weight = affine_form(weights.subscripts[tap_dimension], params).constant
         if terms[tap] == 1:
-            yield Axis(index, tap, dimension, places[0], constant, constant_weight, step)
+            yield Axis(index, tap, dimension, tap_dimension, constant, constant_weight, step)
         else:  # the t-th tap is TAPS - 1 - t
             last = TAPS - 1
-            yield Axis(index, tap, dimension, places[0], constant - last, constant_weight + last * step, -step)
+            yield Axis(index, tap, dimension, tap_dimension, constant - last, constant_weight + last * step, -step)
 
 
 def _terms(sub: Expr, params: Mapping[str, Param]) -> dict[str, int] | None:

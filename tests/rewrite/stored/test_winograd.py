@@ -54,9 +54,9 @@ class Drawn:
         x = f"{self.batch}, {groups}" + (f"{rows}, {columns}, {c}" if channels else f"{c}, {rows}, {columns}")
         (h, w), o = self.outputs, self.features
         y = f"{self.batch}, {groups}" + (f"{h}, {w}, {o}" if self.features_last else f"{o}, {h}, {w}")
-        at = f"n, {g}" + ("i, j, o" if self.features_last else "o, i, j")
+        element = f"n, {g}" + ("i, j, o" if self.features_last else "o, i, j")
         read = f"x[n, {g}" + (f"{i}, {j}, c]" if channels else f"c, {i}, {j}]")
-        value = self.result.format(f"sum({read} * w[{g}{', '.join(self.weights)}], c, r, s)").replace("@", at)
+        value = self.result.format(f"sum({read} * w[{g}{', '.join(self.weights)}], c, r, s)").replace("@", element)
         boundary = f", boundary: {self.boundary}" if self.boundary else ""
         return f"""cugen: 1
 kernel: k
@@ -66,7 +66,7 @@ arrays:
   bias: {{shape: [{o}], dtype: float32}}
   q: {{shape: [{y}], dtype: float32}}
   y: {{shape: [{y}], dtype: {self.dtype}}}
-compute: y[{at}] {self.assignment} {value} + 0 * bias[o] + 0 * q[{at}]
+compute: y[{element}] {self.assignment} {value} + 0 * bias[o] + 0 * q[{element}]
 accumulate: {self.accumulate}
 {self.more}"""
 
