@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cugen.families.gemm.tiled import winograd
 from cugen.kernel import Kernel, generate
 from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty.check import check_honesty
 from cugen.runtime.inputs import Inputs, draw, known_params
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
@@ -310,6 +311,16 @@ def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> N
     assert not finite[0, :, 2:5, 1:4].any()
     finite[0, :, 2:5, 1:4] = True
     assert finite.all()
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.usefixtures("whatever_it_costs")
+def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:
+    drawn = Drawn(outputs=(5, 7), channels_last=is_last, features_last=is_last, result="{} + q[@]")
+    kernel = generate(drawn.spec)
+    lines = kernel.access_lines()
+    assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
 
 
 @pytest.mark.usefixtures("whatever_it_costs")
