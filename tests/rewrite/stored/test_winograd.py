@@ -314,6 +314,38 @@ def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> N
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
+@pytest.mark.usefixtures("whatever_it_costs")
+def test_tiles_of_a_temporary_are_those_of_its_values(outputs: tuple[int, int]) -> None:
+    rows, columns = outputs
+    (spec,) = load_text(f"""cugen: 1
+kernel: k
+arrays:
+  x: {{shape: [3, {rows + 2}, {columns + 2}], dtype: float32}}
+  w: {{shape: [4, 3, 3, 3], dtype: float32}}
+  y: {{shape: [4, {rows}, {columns}], dtype: float32}}
+compute: |
+  t[c, i, j] = relu(x[c, i, j])
+  y[o, i, j] = sum(t[c, i + r, j + s] * w[o, c, r, s], c, r, s)
+accumulate: {{winograd: true}}
+""")
+    kernel = generate(spec, analysis=False)
+    assert is_used(kernel)
+    assert passes(kernel)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.usefixtures("whatever_it_costs")
+def test_transforms_on_tensor_cores_are_within_the_bound(is_last: bool) -> None:
+    drawn = Drawn(4, 64, 48, (15, 14), channels_last=is_last, features_last=is_last)
+    kernel = made(replace(drawn, accumulate="{winograd: true, tf32: true}"))
+    assert is_used(kernel)
+    assert "mma_m16n8k8_tf32" in kernel.source
+    assert passes(kernel, sanitize=False)
+
+
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:
