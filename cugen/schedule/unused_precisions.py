@@ -70,7 +70,7 @@ def _why_no_winograd(context: Context) -> str:
         schedule, on = schedule_of(spec, (statement,)), target(spec.target)
         steps = with_winograd(Single(statement, make_context(spec), schedule, on, is_specialised))
         if not isinstance(steps, str):
-            return "the cost models don't expect it to be faster"
+            return "the cost models don't expect it to be faster, or its launches don't honour the placements"
         reasons.append(steps)
     return reasons[-1]
 

@@ -22,7 +22,7 @@ from math import prod
 from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, temporary
-from cugen.spec.expressions import Boundary, Const, Expr, Index, IndexValue, Op, Read, free_indices, walk
+from cugen.spec.expressions import Boundary, Const, Expr, Index, IndexValue, Op, Read, free_indices
 from cugen.spec.model import Array, Schedule, Statement
 from cugen.spec.prove.affine import AffineForm, Variable, expression_of
 from cugen.spec.rewriting import replaced
@@ -53,9 +53,6 @@ def with_winograd(single: Single) -> Steps | str:
         return convolution
     if single.schedule != Schedule():
         return "the schedule is for the convolution in one launch"
-    reads = [node for node in walk(statement.value) if isinstance(node, Read)]
-    if any(context.spec.array(read.array).memory.space not in (None, "global", "scratch") for read in reads):
-        return "placements are for the convolution in one launch"
     indices = (*statement.indices, *convolution.channels)
     if any(context.static_extent(index) is None for index in indices):
         return "it is for sizes that are known when the kernel is generated"

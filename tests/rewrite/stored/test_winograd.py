@@ -145,7 +145,6 @@ def test_inspect_and_the_head_of_the_file_say_that_sums_are_rounded_otherwise() 
     [
         ({"batch": 1, "channels": 8}, "the cost models don't expect it to be faster"),
         ({"more": "schedule: {family: gemm}"}, "the schedule is for the convolution in one launch"),
-        ({"more": "params: {}", "boundary": "zero, memory: shared"}, "placements are for the convolution"),
         ({"batch": 128, "outputs": (112, 112)}, "its workspace would have an array of more than 512 MiB"),
         ({"result": "sqrt({} ** 2) + sum(bias[k_], k_)"}, "isn't made of a single sum"),
         ({"result": "{}", "accumulate": "{type: float64, winograd: true}"}, "two float32 arrays"),
@@ -353,6 +352,23 @@ def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:
     kernel = generate(drawn.spec)
     lines = kernel.access_lines()
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
+
+
+def test_placements_are_those_of_the_launches_that_read_the_arrays() -> None:
+    kernel = planned(replace(LARGE, boundary="zero, memory: shared"))
+    assert is_used(kernel)
+    assert [launch.family for launch in kernel.plan.kernels] == ["map", "staged", "gemm", "map"]
+    readonly = planned(replace(LARGE, result="{} + bias[o]", boundary="zero, memory: readonly"))
+    assert is_used(readonly)
+    assert "load_readonly" in readonly.source
+
+
+@pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
+@pytest.mark.usefixtures("whatever_it_costs")
+def test_tiles_in_shared_memory_are_those_of_the_inputs(outputs: tuple[int, int]) -> None:
+    kernel = made(Drawn(outputs=outputs, boundary="zero, memory: shared"))
+    assert is_used(kernel)
+    assert passes(kernel)
 
 
 @pytest.mark.usefixtures("whatever_it_costs")
