@@ -24,7 +24,8 @@ class Family:
     place than in temporaries. A family that `mixes` also takes groups whose statements have
     different indices: rows, and the elements of rows. One that `is_general` takes what others refuse: statements that
     they take each alone aren't fused for it. A `fallback` loops over the terms of an element in one thread: a form of
-    the statements that another family takes is better.
+    the statements that another family takes is better. One that `guards_results` takes statements that are partial.
+    `algorithm` divides a statement that `accumulate` allows to be computed otherwise; it is asked before any `split`.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
 
@@ -42,12 +43,16 @@ class Family:
     candidates: Callable[[Request], Iterable[Schedule]] | None = None
     fallback: bool = False
     keeps_nested: Callable[[Request], bool] | None = None
+    guards_results: bool = False
+    algorithm: Callable[[Single], Steps | None] | None = None
 
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""
         if request.group.mixed and not self.mixes:
             reason = "takes statements over the same indices; these are over rows and over their elements"
             return Refusals((Refusal(reason),))
+        if not self.guards_results and any(statement.is_partial for statement in request.group.statements):
+            return Refusals((Refusal("stores all results of a tile"),))
         if self.match is not None:
             return refuse_unsupported(self.match(request), request)
         if self.refusals is None or self.build is None:

@@ -132,4 +132,5 @@ FAMILY = Family(
     split=split,
     is_general=True,
     fallback=True,
+    guards_results=True,
 )

@@ -70,7 +70,7 @@ def assemble(
         grid,
         block,
         tuple(lowering.ranges.items()),
-        tuple(statement.text for statement in request.group.statements),
+        tuple(dict.fromkeys(statement.text for statement in request.group.statements)),
         minimum_blocks,
         _static_shared_bytes([a for a in shared if not a.dynamic], lowering.ranges),
         max((int(a.dynamic_offset) + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),

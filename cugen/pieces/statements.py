@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cugen.pieces.sections import guarded_nodes
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Let, Load, Store
@@ -16,10 +17,14 @@ from cugen.spec.rewriting import converted
 def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None:
     """Computes and stores every statement's value at the thread's element.
 
-    A result that a later statement reads is kept in a local, rounded to the array's element type."""
+    A result that a later statement reads is kept in a local, rounded to the array's element type; none reads those of
+    partial statements."""
     statements = request.group.statements
     lowering.prepare(tuple(s.value for s in statements))
     for position, statement in enumerate(statements):
+        if statement.is_partial:
+            _lower_partial(statement, lowering, scope)
+            continue
         value = lowering.lower(statement.value, scope)
         declared = request.context.spec.array(statement.target)
         stored = request.is_stored(statement)
@@ -44,6 +49,19 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
             value = rounded
         if stored:
             scope.nodes.append(Store(_access(statement, lowering, "store"), value))
+
+
+def _lower_partial(statement: Statement, lowering: Lowering, scope: Scope) -> None:
+    """Computes and stores the value of a statement, which no other reads, where its target has the element."""
+    access = _access(statement, lowering, "store")
+    inner = Scope(scope, certain=False)
+    value = lowering.lower(statement.value, inner)
+    if statement.accumulate:
+        target = Read(statement.target, statement.subscripts, access.array.dtype.compute)
+        value = Op("add", (_old_value(statement, target, lowering, inner), value), target.dtype)
+    inner.nodes.append(Store(access, value))
+    scope.nodes += guarded_nodes(lowering.inside(access.subscripts, access.array.shape), inner.nodes)
+    scope.forget(statement.target, statement.subscripts)
 
 
 def _old_value(statement: Statement, target: Read, lowering: Lowering, scope: Scope) -> Expr:

@@ -135,6 +135,7 @@ class Plan:
     templates: tuple[tuple[str, str], ...] = ()  # the user's own of families: file name and text
     notes: tuple[str, ...] = field(default=())  # which temporaries are recomputed, kept in registers or stored, and why
     unused_precisions: tuple[str, ...] = ()  # those of `accumulate` that no kernel makes use of, and why
+    algorithms: tuple[str, ...] = ()  # how sums are computed that `accumulate` allows to be rounded otherwise
 
     def __repr__(self) -> str:
         return f"<Plan of {self.context.spec.kernel}: {len(self.kernels)} launches>"

@@ -122,6 +122,7 @@ class Single:
     schedule: Schedule
     target: Target
     is_specialised: Callable[[Request], bool]  # whether a family that isn't general is the first to take a request
+    allows_winograd: bool = False  # whether `accumulate` allows Winograd's algorithm for it
 
     def request(self, stored: tuple[str, ...] = ()) -> Request:
         """The statement as a kernel of its own, which stores its results; so do others that compute `stored`."""

@@ -35,6 +35,7 @@ from cugen.spec.expressions import (
 )
 from cugen.spec.model import Array, Scalar, Spec, Statement
 from cugen.spec.prove.integers import evaluate as integer
+from cugen.spec.winograd.recognition import convolution_of
 
 # Elementary operations up to which a statement is evaluated in full even if only points are requested (about 0.2 s).
 MAX_FULL_OPERATIONS = 2e7
@@ -151,6 +152,7 @@ class _Run:
 
     def _interpreter(self, number: int, before: Contents) -> Interpreter:
         statement = self.spec.statements[number]
+        convolution = convolution_of(statement, self.spec) if self.spec.precision.winograd else ""
 
         def contents(name: str) -> Contents:
             return before if name == statement.target else self._before(name, number)
@@ -163,6 +165,7 @@ class _Run:
             self.spec.precision,
             has_wgmma=target(self.spec.target).has_wgmma,
             converted=self.converted,
+            winograd={} if isinstance(convolution, str) else {convolution.reduction: convolution},
         )
 
     def _extents(self, statement: Statement) -> dict[str, int]:

@@ -27,6 +27,7 @@ from cugen.reference.sums.reductions import (
     scan,
 )
 from cugen.reference.sums.tensor_cores import Tf32Factors, tf32_factors, truncation
+from cugen.reference.sums.winograd import with_winograd
 from cugen.reference.tracked import Tracked, deviation, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
@@ -48,6 +49,7 @@ from cugen.spec.expressions import (
 from cugen.spec.model import Precision
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import INT64, DType
+from cugen.spec.winograd.recognition import Convolution
 
 MAX_ARRAY_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles; about a dozen may be live
 
@@ -68,7 +70,8 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
     `text` is quoted in errors. `precision` is that of the spec; `tf32` are factors that may be rounded to tf32;
-    `has_wgmma`: the target multiplies float8 with fewer bits. `converted`: of what types temporaries are."""
+    `has_wgmma`: the target multiplies float8 with fewer bits. `converted`: of what types temporaries are. `winograd`:
+    the convolutions that may be computed by Winograd's algorithm, by their sums."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
@@ -78,6 +81,7 @@ class Interpreter:
     tf32: Tf32Factors = field(default=Tf32Factors())
     has_wgmma: bool = False
     converted: Mapping[str, DType] = field(default_factory=dict)
+    winograd: Mapping[Expr, Convolution] = field(default_factory=dict)
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
@@ -191,7 +195,12 @@ class Interpreter:
                 chunks = _chunked(node, inner, extents)
                 sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
                 total = functools.reduce(Sum.plus, sums)
-            return self._with_factors_outside(node, scope, total, total.result(node.dtype, truncated=truncated))
+            result = total.result(node.dtype, truncated=truncated)
+            if (convolution := self.winograd.get(node)) is not None:
+                channels = tuple(integer(index.extent, self.params) for index in convolution.channels)
+                is_tf32 = self.precision.tf32
+                return with_winograd(result, convolution, scope, channels, self.evaluate, tf32=is_tf32)
+            return self._with_factors_outside(node, scope, total, result)
         partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in _chunked(node, inner, extents)]
         operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
         return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)

@@ -91,6 +91,8 @@ def _temporaries(
 ) -> tuple[list[str], list[str]]:
     """The temporaries that need a workspace, and a note on where each one is."""
     stored, notes = list[str](), list[str]()
+    kept: dict[tuple[str, str], list[str]] = {}  # those of one text, as the rows of a transform, by their space
+    texts = {statement.target: statement.text for statement in statements}
     group_of = [n for n, group in enumerate(groups) for _ in group]
     writers_of: dict[str, set[int]] = defaultdict(set)
     for n, statement in zip(group_of, statements, strict=True):
@@ -105,8 +107,18 @@ def _temporaries(
         elif writers:
             reads = (read for n in reading for read in array_reads(statements[n]) if read.array == array.name)
             is_shared = any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
-            notes.append(f"{array.name} stays in {'shared memory' if is_shared else 'registers'}")
+            space = "shared memory" if is_shared else "registers"
+            names = kept.setdefault((space, texts[array.name]), [])
+            names.append(array.name)
+            if len(names) == 1:
+                notes.append(_kept(names, space))
+            else:
+                notes[notes.index(_kept(names[:-1], space))] = _kept(names, space)
     return stored, notes
+
+
+def _kept(names: Sequence[str], space: str) -> str:
+    return f"{', '.join(names)} {'stays' if len(names) == 1 else 'stay'} in {space}"
 
 
 def _longest_mixed_run(spec: Spec, statements: list[Statement], readers: Readers, first: int, can_fuse: CanFuse) -> int:

@@ -26,7 +26,7 @@ from cugen.plan.subscripts import type_range
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import converted, replaced
@@ -35,7 +35,6 @@ from cugen.spec.types import INT8, INT16, UINT8, UINT16, DType
 MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
 _MIN_N = 16  # the same, along the output dimensions that the stored operand doesn't have
-_MAX_TEMPORARY_BYTES = 1 << 29
 
 
 def with_stored_operands(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
@@ -227,7 +226,7 @@ def _is_profitable(single: Single, reduction: Reduce, value: Expr, indices: tupl
         size(extents, inf) >= MIN_MULTIPLY_ADDS
         and size((index.name for index in reduction.indices), inf) >= _MIN_K
         and size(n_names, inf) >= _MIN_N
-        and size((index.name for index in indices), 1) * value.dtype.bytes <= _MAX_TEMPORARY_BYTES
+        and size((index.name for index in indices), 1) * value.dtype.bytes <= MAX_TEMPORARY_BYTES
     )
 
 

@@ -12,6 +12,8 @@ from cugen.spec.model import Array, Memory, Statement
 from cugen.spec.resolve.statements import dense_strides
 from cugen.spec.rewriting import rename
 
+MAX_TEMPORARY_BYTES = 1 << 29  # of an operand, or of partial results, that a rewriting stores (heuristic)
+
 
 @dataclass(frozen=True, slots=True)
 class Temporary:

@@ -31,10 +31,10 @@ from cugen.schedule.options import check_loops, with_options
 from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
-from cugen.schedule.unused_precisions import unused_precisions
+from cugen.schedule.unused_precisions import algorithms, unused_precisions
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Read, Reduce, Scan, Span, free_indices, walk
-from cugen.spec.model import Memory, Schedule, Spec
+from cugen.spec.model import Memory, Schedule, Spec, Statement
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.keys import SCHEDULE_KEYS
 from cugen.spec.parse.reading import shorten
@@ -83,6 +83,7 @@ def _planned(context: Context, report: Reporter) -> Plan:
         tuple((name, expr.name) for name, expr in context.symbols.items()),
         notes=grouping.notes,
         unused_precisions=unused_precisions(context, [s for g in grouping.groups for s in g.statements], kernels),
+        algorithms=algorithms(context),
     )
 
 
@@ -92,9 +93,18 @@ def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
     for planned in grouping.groups:
         name, statements = spec.kernel, planned.statements
         if len(grouping.groups) > 1:
-            name = context.names.allocate(f"{spec.kernel}_{statements[0].target}")
+            name = context.names.allocate(f"{spec.kernel}_{_named_after(statements, context, grouping)}")
         schedule = with_current_names(schedule_of(spec, statements), families())
         yield Request(name, planned, context, schedule, target(spec.target), grouping.stored)
+
+
+def _named_after(statements: tuple[Statement, ...], context: Context, grouping: Grouping) -> str:
+    """The array that a kernel is named after: what its first statement computes, unless that is a temporary in
+    registers which the planner made; then the first that is stored."""
+    declared = {array.name for array in context.original.arrays}
+    targets = [statement.target for statement in statements]
+    stored = (name for name in targets if name in declared or name in grouping.stored)
+    return targets[0] if targets[0] in declared else next(stored, targets[0])
 
 
 def answers(request: Request) -> Iterator[tuple[Family, Match | Refusals]]:

@@ -20,6 +20,8 @@ def group(context: Context) -> Grouping:
         return Request("", Group(statements, mixed), context, schedule, target(context.spec.target), stored)
 
     def can_fuse(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
+        if any(statement.algorithm for statement in statements):
+            return False  # its steps are launches of their own
         run = request(statements, stored, mixed=True)
         mixing = [family for family in families() if family.mixes]
         return any(family.takes(run) for family in mixing if run.schedule.family in (None, family.name))

@@ -33,6 +33,7 @@ from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Op, Read, Reduce, bound_indices, free_indices, walk
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
+from cugen.spec.winograd.recognition import convolution_of
 
 # Multiply-adds of sums of products in another order, relative to those as they are written (heuristics).
 _MIN_WORK_RATIO = 2  # from which on a second launch pays off
@@ -44,7 +45,7 @@ def plan_context(spec: Spec) -> Context:
     expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     unrolled = with_components(_without_loops(with_short_reductions(canonical)))
-    return make_context(split_statements(_with_computed_subscripts(unrolled)), spec)
+    return make_context(split_statements(_with_computed_subscripts(unrolled), winograd_targets(spec)), spec)
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
@@ -80,8 +81,9 @@ def _is_taken(statement: Statement, context: Context) -> bool:
     return any(not family.fallback and family.takes(request) for family in families())
 
 
-def split_statements(spec: Spec) -> Spec:
+def split_statements(spec: Spec, winograd: frozenset[str] = frozenset()) -> Spec:
     """The spec with statements replaced by the steps into which a family splits them; the same object if none is.
+    `winograd` are the arrays that Winograd's algorithm may compute.
 
     Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
     with its temporaries inlined, or not at all."""
@@ -90,7 +92,7 @@ def split_statements(spec: Spec) -> Spec:
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
     while True:
-        split, origins = _split_all(spec, whole)
+        split, origins = _split_all(spec, whole, winograd)
         if not (refused := _refused_origins(split, origins)):
             return _with_stored_results(split, origins)
         values = {_target(s): s.value for s in inlined_statements(spec)}
@@ -321,6 +323,15 @@ def _with_maps_in_epilogues(spec: Spec) -> Spec:
     return spec if statements == spec.statements else replace(spec, statements=statements)
 
 
+def winograd_targets(spec: Spec) -> frozenset[str]:
+    """The arrays that Winograd's algorithm may compute: those of which each statement, as it is written, is a
+    convolution that the reference knows. A rewritten statement might be one of other operands."""
+    if not spec.precision.winograd:
+        return frozenset()
+    others = {s.target for s in spec.statements if isinstance(convolution_of(s, spec), str)}
+    return frozenset(s.target for s in spec.statements) - others
+
+
 Target = tuple[str, tuple[Expr, ...]]  # a statement, by what it writes
 
 
@@ -328,7 +339,7 @@ def _target(statement: Statement) -> Target:
     return statement.target, statement.subscripts
 
 
-def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[str, Target]]:
+def _split_all(spec: Spec, whole: Mapping[Target, None], winograd: frozenset[str]) -> tuple[Spec, Mapping[str, Target]]:
     """The spec with all statements split, except those of `whole`, and the statement that each step comes from."""
     context = make_context(spec)
     statements: list[Statement] = []
@@ -342,7 +353,8 @@ def _split_all(spec: Spec, whole: Mapping[Target, None]) -> tuple[Spec, Mapping[
         statement, origin = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
         is_whole = _target(statement) in unsplittable or _target(statement) in mixed or origin in whole
-        split = None if is_whole else _split(_single(statement, context))
+        single = replace(_single(statement, context), allows_winograd=statement.target in winograd)
+        split = None if is_whole else _split(single)
         if split is None:
             statements.append(statement)
             continue
@@ -379,7 +391,11 @@ def _refused_origins(spec: Spec, origins: Mapping[str, Target]) -> dict[Target, 
 
 
 def _split(single: Single) -> tuple[Family, Steps] | None:
-    """The first family that splits the statement into steps that it takes, and these."""
+    """The first family that computes the statement by an algorithm that the spec allows, or that splits it into steps
+    that it takes, and these."""
+    for family in families():
+        if family.algorithm is not None and (steps := family.algorithm(single)) is not None:
+            return family, steps
     for family in families():
         if family.split is not None and single.schedule.family in (None, family.name):
             if _has_invalid_values(family, single.schedule):
@@ -443,5 +459,7 @@ def _with_adjacent_steps(statements: list[Statement], steps: Mapping[str, None])
                     position = n + 1
                 if earlier.target in reads:
                     break
+            while position < len(ordered) and [index.extent for index in ordered[position].indices] == extents:
+                position += 1
         ordered.insert(position, statement)
     return ordered

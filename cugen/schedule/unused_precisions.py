@@ -1,17 +1,21 @@
-"""Precisions that `accumulate` allows and no launch makes use of, each with the reason."""
+"""What kernels make of the precisions that `accumulate` allows: algorithms, and which have no effect, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from cugen.families.registry import is_specialised
 from cugen.machine import Target, target
 from cugen.machine.mma import FAST_FLOAT8, TF32, MmaInstruction, multiplies_float8
-from cugen.plan.context import Context
+from cugen.plan.context import Context, make_context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Mma
 from cugen.plan.pipeline_nodes import Wgmma
+from cugen.plan.request import Single
 from cugen.plan.traversal.walking import walk_nodes
+from cugen.rewrite.schedules import schedule_of
+from cugen.rewrite.stored.winograd import with_winograd
 from cugen.spec.expressions import Reduce, factors_of_product, walk
 from cugen.spec.model import Statement
 
@@ -28,6 +32,19 @@ def products(statements: Sequence[Statement], arrays: Mapping[str, Array]) -> It
                 yield a, b, node.dtype.name
 
 
+def algorithms(context: Context) -> tuple[str, ...]:
+    """A sentence on each algorithm by which sums are rounded otherwise, as the spec allows."""
+    declared = {statement.target for statement in context.original.statements}
+    targets: dict[str, dict[str, None]] = {}
+    for statement in context.spec.statements:
+        if statement.algorithm and statement.target in declared:
+            targets.setdefault(statement.algorithm, {})[statement.target] = None
+    return tuple(
+        f"{', '.join(names)} by {algorithm}, whose sums are rounded otherwise, as `winograd: true` allows"
+        for algorithm, names in targets.items()
+    )
+
+
 def unused_precisions(context: Context, statements: Sequence[Statement], kernels: Sequence[Kernel]) -> tuple[str, ...]:
     """A sentence on each precision of the spec without an effect on the kernels of the statements."""
     precision, on = context.spec.precision, target(context.spec.target)
@@ -40,7 +57,22 @@ def unused_precisions(context: Context, statements: Sequence[Statement], kernels
         reasons["tf32: true"] = _why_no_tf32(types, on) or _why_idle(TF32, kernels)
     if precision.is_fp8_fast and used.isdisjoint(FAST_FLOAT8.values()) and not any(w.sum_bits for w in wgmmas):
         reasons["fp8: fast"] = _why_no_fast_float8(types, on) or _why_idle(next(iter(FAST_FLOAT8.values())), kernels)
+    if precision.winograd and not algorithms(context):
+        reasons["winograd: true"] = _why_no_winograd(context)
     return tuple(f"`{key}` has no effect: {reason}" for key, reason in reasons.items())
+
+
+def _why_no_winograd(context: Context) -> str:
+    """Why no statement is computed by Winograd's algorithm: of those that are convolutions, if there are any."""
+    spec = context.original
+    reasons: list[str] = []
+    for statement in spec.statements:
+        schedule, on = schedule_of(spec, (statement,)), target(spec.target)
+        steps = with_winograd(Single(statement, make_context(spec), schedule, on, is_specialised))
+        if not isinstance(steps, str):
+            return "the cost models don't expect it to be faster, or its launches don't honour the placements"
+        reasons.append(steps)
+    return reasons[-1]
 
 
 def _why_no_tf32(types: Sequence[Product], on: Target) -> str:

@@ -132,6 +132,9 @@ class Statement:
 
     `indices` are the free indices in order of their first appearance on the left, with their extents.
     `value.dtype` is the compute type of the target's element type; storing rounds to the element type.
+
+    Of plans only: a statement that `is_partial` is for those elements alone that its target has, as of the tiles at its
+    edges. `algorithm` names how a sum is computed that `accumulate` allows to be rounded otherwise, in all its steps.
     """
 
     target: str
@@ -141,6 +144,8 @@ class Statement:
     accumulate: bool = False
     text: str = field(default="", compare=False)
     span: Span = field(default=NOWHERE, compare=False)
+    is_partial: bool = field(default=False, metadata=_HASHED_IF_SET)
+    algorithm: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +228,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Lower precisions that the spec allows for sums of products, where tensor cores are faster with them.
+    """Lower precisions that the spec allows for sums of products, where kernels are faster with them.
 
     `tf32`: float32 operands may be rounded to tf32, 11 significant bits. `fp8`: `exact`, or
-    `fast` where sums of float8 may stay in accumulators that keep fewer bits than float32."""
+    `fast` where sums of float8 may stay in accumulators that keep fewer bits than float32. `winograd`: convolutions may
+    be computed by Winograd's algorithm, whose sums are rounded otherwise."""
 
     tf32: bool = False
     fp8: str = "exact"
+    winograd: bool = field(default=False, metadata=_HASHED_IF_SET)
 
     @property
     def is_fp8_fast(self) -> bool:

@@ -381,6 +381,20 @@ def input_gradient(dy: Array, w: Array) -> Array:
     return np.einsum("nkijrs,kcrs->ncij", windows, w[..., ::-1, ::-1])
 
 
+@meaning_of("conv_winograd")
+def convolved_by_winograd(x: Array, w: Array, bias: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), axis=(2, 3))
+    sums = np.einsum("ncijrs,kcrs->nkij", windows, w, optimize=True)
+    return np.maximum(sums + bias[:, None, None], 0)
+
+
+@meaning_of("conv_winograd_gradient")
+def input_gradient_by_winograd(dy: Array, w: Array) -> Array:
+    padded = np.pad(dy, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    return np.einsum("nijkrs,rsck->nijc", windows, w[::-1, ::-1], optimize=True)
+
+
 @meaning_of("conv_wgmma_bf16")
 def convolved_by_wgmma(x: Array, f: Array, bias: Array) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), axis=(1, 2))

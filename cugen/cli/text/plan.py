@@ -66,8 +66,8 @@ def plan_text(kernel: Kernel, resources: Resources, price: PlanPrice | None = No
     for declared in spec.arrays:
         if not declared.is_temporary:
             lines += row("array", _array_text(kernel, declared.name))
-    for unused in plan.unused_precisions:
-        lines += row("accumulate", unused)
+    for text in (*plan.algorithms, *plan.unused_precisions):
+        lines += row("accumulate", text)
     for note in plan.notes:
         lines += row("temporary", note)
     for space in kernel.manifest.workspace:

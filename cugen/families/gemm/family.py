@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -80,9 +80,14 @@ def uses_tensor_cores(request: Request) -> bool:
 
 def tensor_core_seconds(request: Request) -> float | None:
     """The predicted time of a GEMM on tensor cores; None where the request is none."""
+    return predicted_seconds(request, lambda config: config.uses_tensor_cores)
+
+
+def predicted_seconds(request: Request, is_meant: Callable[[TileConfig], bool] = lambda _: True) -> float | None:
+    """The predicted time of a GEMM; None where the request is none, or its tile config isn't one that `is_meant`."""
     contraction = recognise(request, masks_padding=True, takes_windows=True)
     config = contraction if isinstance(contraction, Refusal) else choose_config(contraction)
-    if isinstance(contraction, Refusal) or isinstance(config, Refusal) or not config.uses_tensor_cores:
+    if isinstance(contraction, Refusal) or isinstance(config, Refusal) or not is_meant(config):
         return None
     predicted = predict(problem_of(contraction), config, request.target)
     return None if predicted is None else predicted.seconds

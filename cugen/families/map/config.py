@@ -95,7 +95,7 @@ def _axis_of_vectors(slots: int, extents: list[int], threads: tuple[int, int, in
 def _shift(work: Work, longest: int) -> int:
     """Elements per sector, if rows are long and equally misaligned, so that vectors can start at sectors; else 0."""
     min_row = MIN_VECTORS_PER_SHIFTED_ROW * work.full_width
-    if work.max_width.count >= work.full_width or len(work.order) < 2 or longest < min_row:
+    if work.is_partial or work.max_width.count >= work.full_width or len(work.order) < 2 or longest < min_row:
         return 0
     references, context = work.streamed(), work.request.context
     sector = SECTOR_BYTES // min(work.arrays[array].dtype.bytes for array, _ in references)

@@ -53,7 +53,8 @@ def _target_refusals(request: Request) -> Iterator[Refusal]:
 
 
 def _scattered_refusals(request: Request, work: Work) -> Iterator[Refusal]:
-    """Stores at other subscripts than indices plus offsets, unless they store all fields of structures."""
+    """Stores at other subscripts than indices plus offsets, unless they store all fields of structures, or have
+    multiples of an index that isn't the contiguous one."""
     in_structures = {reference for structure in work.stored for reference in structure.fields}
     stored = [(s.target, s.subscripts) for s in work.request.stored_statements()]
     structures = {name for name, _ in stored} - {name for name, subs in stored if (name, subs) not in in_structures}
@@ -66,7 +67,8 @@ def _scattered_refusals(request: Request, work: Work) -> Iterator[Refusal]:
                 subscript = to_integer(sub, symbols)
             except NotAnInteger:
                 subscript = integer(0)
-            if any(symbol(n) in (subscript - symbol(n)).expand().free_symbols for n in free_indices(sub)):
+            factors = {n: 1 if n == work.along else subscript.expand().coeff(symbol(n)) for n in free_indices(sub)}
+            if any(symbol(n) in (subscript - f * symbol(n)).expand().free_symbols for n, f in factors.items()):
                 yield Refusal(f"writes {statement.target} at indices plus offsets only")
 
 
@@ -101,4 +103,5 @@ FAMILY = Family(
     doc="statements without loops, gathers included: vectors of consecutive elements in each thread",
     match=match,
     tunables=(_VECTOR, _VECTORS),
+    guards_results=True,
 )

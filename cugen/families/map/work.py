@@ -23,7 +23,8 @@ MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heur
 class Work:
     """Canonical statements over `order`, the contiguous index first; `max_width` is the widest vector along it.
 
-    `loaded` and `stored` are structures that vectors may move."""
+    `loaded` and `stored` are structures that vectors may move. Elements of statements that
+    are partial (`is_partial`) are stored one by one."""
 
     request: Request  # its statements over as few indices as memory needs
     arrays: Mapping[str, Array]
@@ -31,6 +32,7 @@ class Work:
     max_width: Width
     loaded: tuple[Structure, ...] = ()
     stored: tuple[Structure, ...] = ()
+    is_partial: bool = False
 
     @property
     def along(self) -> str:
@@ -83,6 +85,9 @@ def work_of(request: Request) -> Work:
     form = canonical(request)
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)
+    if any(statement.is_partial for statement in request.group.statements):
+        width = Width(1, "results at the edges are stored one by one")
+        return Work(request, form.arrays, order, width, is_partial=True)
     loaded = loaded_structures(request, form.arrays, order[0])
     stored = stored_structures(request, form.arrays, order[0])
     work = Work(request, form.arrays, order, Width(MAX_ACCESS_BYTES, ""), loaded, stored)

@@ -18,6 +18,7 @@ from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request, Tunable
 from cugen.spec import expressions as spec
+from cugen.spec.expressions import Reduce
 
 _SIZES = (1, 2, 4, 8, 16)
 VECTOR = Tunable("vector", _SIZES, "by alignment", "consecutive outputs of a row per thread")
@@ -122,7 +123,11 @@ def choose_config(
         return (Refusal(f"its windows have {elements} elements for {count} outputs of a thread"),)
     if request.schedule.family is None and max_width == 1 and _is_row_stencil(request, order, footprints):
         return (Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements"),)
-    return StencilConfig(order, outputs, threads_of(request, order, outputs), reason)
+    threads = threads_of(request, order, outputs)
+    others = math.prod(map(request.context.max_extent, order[2:]))
+    if is_unasked and math.prod(threads.values()) < WARP < others and Reduce not in request.node_kinds():
+        return (Refusal(f"blocks along {' and '.join(threads)} alone would have less than a warp"),)
+    return StencilConfig(order, outputs, threads, reason)
 
 
 def _is_row_stencil(request: Request, order: tuple[spec.Index, ...], footprints: Mapping[str, Footprint]) -> bool:

@@ -62,6 +62,12 @@ def load_window(lowering: Lowering, window: RegisterWindow, origins: Mapping[str
     return SectionGroup(window.array.symbol, (Section("registers", (declared, *definitions)), *loads))
 
 
+def _loop_name(dimensions: int) -> str:
+    """The loop variable over the slowest of so many dimensions: `layer_2` of a sixth one, after the columns."""
+    further = dimensions - len(LOOP_NAMES)
+    return f"{LOOP_NAMES[-1]}_{further + 1}" if further > 0 else LOOP_NAMES[dimensions - 1]
+
+
 def counter_name(
     counters: dict[tuple[str, Range], str], names: Names, hint: str, indices: Mapping[str, Integer]
 ) -> str:
@@ -190,7 +196,7 @@ class _WindowLoader:
             if end - first == 1:
                 self._rows(below, (*row, integer(first)), scope, fill)
                 continue
-            index = self._loop(LOOP_NAMES[min(dimensions, len(LOOP_NAMES)) - 1], first, end)
+            index = self._loop(_loop_name(dimensions), first, end)
             with self._block(scope, index) as inner:
                 self._rows(below, (*row, index.symbol), inner, fill)
             body = _row_sections(inner.nodes)

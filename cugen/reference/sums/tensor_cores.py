@@ -22,7 +22,7 @@ _FAST_FLOAT8_BITS = 13  # below the leading one: of the instructions on float8 (
 PROMOTED_TERMS = 128  # whose sum by wgmma is added to a float32 (cugen.families.gemm.wgmma)
 _NARROW_BITS, _WIDE_BITS = 8, 16  # of operands
 _TF32_DIGITS = 11  # of the significand (PTX ISA, alternate floating-point formats)
-_TF32_UNIT = 2.0**-_TF32_DIGITS
+TF32_UNIT = 2.0**-_TF32_DIGITS
 _TF32_TINY = 2.0**-136  # the smallest subnormal
 
 
@@ -136,6 +136,6 @@ def rounded_to_tf32(x: Tracked, *, keeps_exact: bool = True) -> Tracked:
     is_exact = is_exact & (x.slack == 0) & (keeps_exact or (x.value == 0) | ~np.isfinite(x.value))
     if np.all(is_exact):
         return x
-    error = _TF32_UNIT * (np.abs(x.value) + x.slack) + _TF32_TINY / 2
+    error = TF32_UNIT * (np.abs(x.value) + x.slack) + _TF32_TINY / 2
     rounding = np.where(is_exact, 0.0, error)
     return apply_overflow(x.value, x.slack + rounding, FLOAT32)

@@ -18,7 +18,7 @@ from math import prod
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.temporaries import fresh, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, fresh, steps_of, temporary
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -41,7 +41,6 @@ _MIN_CHANNELS = 32  # arithmetic per product that outweighs its store and load (
 _MAX_TERMS = 1.5  # of the GEMM for each term of the statement: taps at the edges are computed, too (heuristic)
 _MIN_TERMS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _MAX_WRITTEN_OUT = 16  # terms of a sum (heuristic)
-_MAX_TEMPORARY_BYTES = 1 << 29
 
 
 def with_stored_products(single: Single, is_taken: Callable[[Request], bool]) -> Steps | None:
@@ -169,5 +168,5 @@ def _is_profitable(single: Single, reduction: Reduce, products: Reduce, indices:
         channels >= _MIN_CHANNELS
         and terms >= _MIN_TERMS
         and count * channels <= _MAX_TERMS * terms
-        and count * products.dtype.bytes <= _MAX_TEMPORARY_BYTES
+        and count * products.dtype.bytes <= MAX_TEMPORARY_BYTES
     )

@@ -31,8 +31,8 @@ ARRAY_KEYS = ("shape", "dtype", "memory", "layout", "pitch", "boundary", "values
 MEMORY_KEYS = ("space", "pad", "swizzle", "dynamic", "stages", "dims", "filter", "load", "store")
 OPTION_KEYS = ("unroll", "max_registers", "fast_math", "carveout", "bank_bytes")
 SCHEDULE_KEYS = ("family", "block", "thread", "step", *OPTION_KEYS)
-ACCUMULATE_KEYS = ("type", "tf32", "fp8")
-RESERVED_ACCUMULATE_KEYS = ("order", "winograd")  # without a meaning yet
+ACCUMULATE_KEYS = ("type", "tf32", "fp8", "winograd")
+RESERVED_ACCUMULATE_KEYS = ("order",)  # without a meaning yet
 CHECK_KEYS = (
     *("bank_conflicts", "sectors", "occupancy", "spills", "local", "mixed_warps"),
     *("lanes", "traffic", "waves", "grid", "roofline", "doubles", "unknown"),

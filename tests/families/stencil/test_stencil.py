@@ -423,6 +423,21 @@ def stencils(draw) -> str:
     )
 
 
+def test_a_window_of_six_dimensions_has_a_loop_variable_for_each(made, prove):
+    text = """
+params: {H: 7, W: 9}
+arrays:
+  m: {shape: [4, 4, 2, 3, 4, 5], dtype: float32}
+  a: {shape: [2, 3], dtype: float32, values: [[1, 1, 1], [1, -1, -1]]}
+  y: {shape: [3, 2, H, W], dtype: float32}
+compute: y[n, o, i, j] = sum(a[i % 2, r] * a[j % 2, s] * m[i % 2 + r, j % 2 + s, o, n, i // 2, j // 2], r, s)
+"""
+    source = made(text).source
+    assert "int layer = 0" in source
+    assert "int layer_2 = 0" in source
+    prove(text)
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(text=stencils())

@@ -350,9 +350,11 @@ def test_accumulate_is_a_type_or_a_mapping_with_precisions(
 
 
 def test_precisions_count_for_the_hash_only_where_they_are_set(load_one: Any, spec_text: Any) -> None:
-    values = ("", "accumulate: {}", "accumulate: {tf32: false, fp8: exact}", "accumulate: {tf32: true}")
-    plain, *defaults, lowered = (load_one(spec_text() + value + "\n").hash for value in values)
-    assert set(defaults) == {plain} != {lowered}
+    values = ("", "accumulate: {}", "accumulate: {tf32: false, fp8: exact, winograd: false}")
+    lowered = ("accumulate: {tf32: true}", "accumulate: {winograd: true}")
+    plain, *defaults = (load_one(spec_text() + value + "\n").hash for value in values)
+    assert set(defaults) == {plain}
+    assert len({plain, *(load_one(spec_text() + value + "\n").hash for value in lowered)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -362,11 +364,11 @@ def test_precisions_count_for_the_hash_only_where_they_are_set(load_one: Any, sp
         ("{type: float16}", "CG1052", "did you mean `float64`?"),
         ("{tf32: yes}", "CG1015", "write `true` or `false`"),
         ("{fp8: fats}", "CG1052", "did you mean `fast`?"),
-        ("{order: serial}", "CG1057", "known are type, tf32, fp8"),
-        ("{winograd: true}", "CG1057", "known are type, tf32, fp8"),
-        ("[float32]", "CG1015", "or a mapping with type, tf32, fp8"),
-        ("null", "CG1015", "or a mapping with type, tf32, fp8"),
-        ("", "CG1015", "or a mapping with type, tf32, fp8"),
+        ("{order: serial}", "CG1057", "known are type, tf32, fp8, winograd"),
+        ("{winograd: yes}", "CG1015", "write `true` or `false`"),
+        ("[float32]", "CG1015", "or a mapping with type, tf32, fp8, winograd"),
+        ("null", "CG1015", "or a mapping with type, tf32, fp8, winograd"),
+        ("", "CG1015", "or a mapping with type, tf32, fp8, winograd"),
     ],
 )
 def test_accumulate_that_is_rejected(

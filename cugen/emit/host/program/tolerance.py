@@ -9,6 +9,7 @@ from cugen.spec.expressions import OPERATORS, Cast, Expr, Op, Read, Reduce, Scan
 from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import DType
+from cugen.spec.winograd.transforms import growth, roundings
 
 # Significant bits by type, and of the products that `accumulate` allows to be rounded.
 _DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3": 4, "float8_e5m2": 3}
@@ -41,7 +42,8 @@ def _difference(expr: Expr, spec: Spec, params: Mapping[str, int], made: Mapping
             return below + made.get(name, 0.0)
         case Reduce(kind="sum" | "prod", indices=indices):
             terms = prod(evaluate(index.extent, params) for index in indices)
-            return _SUM_ROUNDINGS * sqrt(terms) * _unit_of_sum(expr.dtype, spec) + below + _unit_of_factors(spec)
+            of_terms = _SUM_ROUNDINGS * sqrt(terms) * _unit_of_sum(expr.dtype, spec) + _unit_of_factors(spec)
+            return of_terms + _unit_of_transforms(expr.dtype, spec) + below
         case Scan(kind="sum" | "prod"):
             terms = evaluate(expr.inner.extent, params)
             return _SUM_ROUNDINGS * sqrt(terms) * _unit(expr.dtype) + below
@@ -59,6 +61,11 @@ def _unit_of_sum(dtype: DType, spec: Spec) -> float:
 def _unit_of_factors(spec: Spec) -> float:
     """Of products whose factors may be rounded to tf32."""
     return 2 * 2.0 ** (1 - _TF32_DIGITS) if spec.precision.tf32 else 0.0
+
+
+def _unit_of_transforms(dtype: DType, spec: Spec) -> float:
+    """Of the transforms of Winograd's algorithm, whose products are added in fewer terms than the convolution has."""
+    return _SUM_ROUNDINGS * sqrt(roundings()) * growth() * _unit(dtype) if spec.precision.winograd else 0.0
 
 
 def _unit(dtype: DType) -> float:

@@ -14,6 +14,7 @@ from cugen.families.gemm.skinny import family as skinny
 from cugen.families.gemm.tiled.config import choose_config, padding_refusals, refusals
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
+from cugen.families.gemm.tiled.winograd import with_faster_winograd
 from cugen.rewrite.separate_reductions import separated, with_separate_products
 from cugen.rewrite.stored.converted_operands import with_converted_operand
 from cugen.rewrite.stored_operands import with_stored_operands
@@ -48,8 +49,7 @@ def match(request: Request) -> Match | Refusals:
 def split(single: Single) -> Steps | None:
     """What stores operands, or all reductions but one, so that a family with a better main loop takes the last."""
 
-    def is_taken(request: Request) -> bool:
-        return FAMILY.takes(request) or single.is_specialised(request)
+    is_taken = partial(_is_taken, single)
 
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
@@ -69,6 +69,15 @@ def split(single: Single) -> Steps | None:
         or (with_separate_products(single, is_faster_apart) if is_tiled else None)
         or separated(single, is_taken_by_others)
     )
+
+
+def algorithm(single: Single) -> Steps | None:
+    """Winograd's algorithm for a convolution, where it is allowed and faster."""
+    return with_faster_winograd(single, partial(_is_taken, single))
+
+
+def _is_taken(single: Single, request: Request) -> bool:
+    return FAMILY.takes(request) or single.is_specialised(request)
 
 
 def _has_placed_operands(single: Single) -> bool:
@@ -106,4 +115,5 @@ FAMILY = Family(
     match=match,
     split=split,
     is_general=True,
+    algorithm=algorithm,
 )

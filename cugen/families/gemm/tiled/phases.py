@@ -6,17 +6,15 @@ from dataclasses import replace
 from math import prod
 
 from cugen.families.gemm import family as gemm
-from cugen.families.gemm.problem import device_of
+from cugen.families.gemm.tiled.launches import copy_seconds
 from cugen.families.gemm.wgmma import family as wgmma
 from cugen.families.stencil import family as stencil
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.transposed.stored_phases import with_stored_phases
-from cugen.spec.expressions import Index, Reduce
+from cugen.spec.expressions import Reduce
 
 _MIN_SPEEDUP = 1.7  # predicted; windows took 0.6 to 1.4 of the predicted time (seven cases, measured on an H100)
-_LAUNCH_SECONDS = 2.8e-6  # of a copy (measured on an H100)
-_BANDWIDTH_FRACTION = 0.7  # of copies (heuristic)
 # Measured over predicted time of windows by `mma.sync`: as for channels that `wgmma` pads.
 _PREDICTED_TOO_SHORT = 1.45
 
@@ -41,9 +39,7 @@ def _seconds(single: Single, steps: Steps) -> float | None:
     for statement in steps.statements:
         request = replace(single, statement=statement, context=context).request(steps.open)
         if Reduce not in request.node_kinds():
-            total += _LAUNCH_SECONDS + _moved_bytes(request) / (
-                _BANDWIDTH_FRACTION * device_of(single.target).bandwidth
-            )
+            total += copy_seconds(request)
         elif (seconds := _convolution_seconds(request)) is not None:
             total += seconds
         else:
@@ -56,9 +52,3 @@ def _convolution_seconds(request: Request) -> float | None:
         return seconds
     seconds = gemm.tensor_core_seconds(request) if gemm.FAMILY.takes(request) else None
     return None if seconds is None else _PREDICTED_TOO_SHORT * seconds
-
-
-def _moved_bytes(request: Request) -> int:
-    """Bytes that a map writes, and reads once."""
-    extent = request.context.max_extent
-    return sum(a.dtype.bytes * prod(extent(Index("", size)) for size in a.shape) for a in request.touched())

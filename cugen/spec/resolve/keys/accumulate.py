@@ -1,4 +1,4 @@
-"""`accumulate`: the type of accumulators, and the lower precisions of tensor cores that the spec allows."""
+"""`accumulate`: the type of accumulators, and the lower precisions that the spec allows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_accumulate(entry: Entry | None, report: Reporter) -> tuple[DType | None
                 label="reserved",
                 help=f"remove it; known are {', '.join(ACCUMULATE_KEYS)}",
             )
-    dtype, tf32, fp8 = None, False, FP8_SUMS[0]
+    dtype, tf32, fp8, winograd = None, False, FP8_SUMS[0], False
     if "type" in options:
         dtype = _read_type(options["type"].value, report, "accumulate.type")
     if "tf32" in options:
@@ -40,7 +40,9 @@ def read_accumulate(entry: Entry | None, report: Reporter) -> tuple[DType | None
     if "fp8" in options:
         key = "accumulate.fp8"
         fp8 = read_choice(options["fp8"].value, FP8_SUMS, report, key=key, what="sum of fp8 products") or fp8
-    return dtype, Precision(tf32, fp8)
+    if "winograd" in options:
+        winograd = read_bool(options["winograd"].value, report, key="accumulate.winograd") or False
+    return dtype, Precision(tf32, fp8, winograd)
 
 
 def _names(node: YamlMapping) -> list[str]:
