@@ -40,18 +40,18 @@
 //   y_filter[(15 * C + c) * K + k]  4 sectors, ideal 4 (128 contiguous bytes)
 //
 // Ideal accesses of conv_winograd_y_product, without a remark in the code:
-//   y_filters[stage][y_filter_c + r][y_filter_k]                        4 wavefronts, ideal 4 (128 words over 32 banks)
-//   y_filter_global[(BK * stage + r) * K]                               16 sectors, ideal 16 (512 bytes in 2 runs)
-//   y_tiles[stage][y_tile_c + r][y_tile_n_i_tile_j_tile]                2 wavefronts, ideal 2 (64 words over 32 banks)
-//   y_filter_shared[0][0][16 * u]                                       2 wavefronts, ideal 2 (conflict-free)
-//   y_tile_shared[0][0][32 * u]                                         2 wavefronts, ideal 2 (conflict-free)
-//   y_filters[write_stage][y_filter_c + r][y_filter_k]                  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   y_filter_global[(r + prefetch_k) * K]                               16 sectors, ideal 16 (512 bytes in 2 runs)
-//   y_tiles[write_stage][y_tile_c + r][y_tile_n_i_tile_j_tile]          2 wavefronts, ideal 2 (64 words over 32 banks)
-//   y_filter_shared[read_stage][c][16 * u]                              2 wavefronts, ideal 2 (conflict-free)
-//   y_tile_shared[read_stage][c][32 * u]                                2 wavefronts, ideal 2 (conflict-free)
-//   y_filter_shared[next_stage][0][16 * u]                              2 wavefronts, ideal 2 (conflict-free)
-//   y_tile_shared[next_stage][0][32 * u]                                2 wavefronts, ideal 2 (conflict-free)
+//   y_filters[stage][y_filter_c + r][y_filter_k]                4 wavefronts, ideal 4 (128 words over 32 banks)
+//   y_filter_global[(BK * stage + r) * K]                       16 sectors, ideal 16 (512 bytes in 2 runs)
+//   y_tiles[stage][y_tile_c + r][y_tile_n_i_tile_j_tile]        2 wavefronts, ideal 2 (64 words over 32 banks)
+//   y_filter_shared[0][0][16 * u]                               2 wavefronts, ideal 2 (conflict-free)
+//   y_tile_shared[0][0][32 * u]                                 2 wavefronts, ideal 2 (conflict-free)
+//   y_filters[write_stage][y_filter_c + r][y_filter_k]          4 wavefronts, ideal 4 (128 words over 32 banks)
+//   y_filter_global[(r + prefetch_k) * K]                       16 sectors, ideal 16 (512 bytes in 2 runs)
+//   y_tiles[write_stage][y_tile_c + r][y_tile_n_i_tile_j_tile]  2 wavefronts, ideal 2 (64 words over 32 banks)
+//   y_filter_shared[read_stage][c][16 * u]                      2 wavefronts, ideal 2 (conflict-free)
+//   y_tile_shared[read_stage][c][32 * u]                        2 wavefronts, ideal 2 (conflict-free)
+//   y_filter_shared[next_stage][0][16 * u]                      2 wavefronts, ideal 2 (conflict-free)
+//   y_tile_shared[next_stage][0][32 * u]                        2 wavefronts, ideal 2 (conflict-free)
 //   partials[k_slice][thread_m + 16 * (i / 4) + i % 4][thread_n + 32 * g]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
 //   partials[s][(thread + e) / (BN / 2)][2 * ((thread + e) % (BN / 2))]
@@ -187,12 +187,12 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
             x_window[row][v + 1] = x4.data[v];
         }
         // x[((n * C + c) * H + h) * W + 2 * j_tile0 - 1]: 12 sectors, ideal 2; 7.73 on average (64 bytes in 16 runs)
-        const float x_value = h >= 0 && h < H && 2 * j_tile0 - 1 >= 0 ? x[((n * C + c) * H + h) * W + 2 * j_tile0 - 1]
-            : 0.0f;
+        const float x_value = h >= 0 && h < H && 2 * j_tile0 - 1 >= 0
+            ? x[((n * C + c) * H + h) * W + 2 * j_tile0 - 1] : 0.0f;
         x_window[row][0] = x_value;
         // x[((n * C + c) * H + h) * W + 2 * j_tile0 + 4]: 12 sectors, ideal 2; 7.73 on average (64 bytes in 16 runs)
-        const float x_value_ = h >= 0 && h < H && 2 * j_tile0 + 4 < W ? x[((n * C + c) * H + h) * W + 2 * j_tile0 + 4]
-            : 0.0f;
+        const float x_value_ = h >= 0 && h < H && 2 * j_tile0 + 4 < W
+            ? x[((n * C + c) * H + h) * W + 2 * j_tile0 + 4] : 0.0f;
         x_window[row][5] = x_value_;
     }
 
@@ -588,7 +588,7 @@ extern "C" cudaError_t conv_winograd_launch(
         status = cudaMallocAsync(&workspace, conv_winograd_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const y_filter = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const y_filter = static_cast<float*>(workspace);
     float* const y_tile = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((64 * C * K + 255) / 256));
     float* const y_product = reinterpret_cast<float*>(static_cast<char*>(workspace)
         + 256LL * ((5760 * C * N + 255) / 256) + 256 * ((64 * C * K + 255) / 256));

@@ -28,8 +28,7 @@ extern "C" {
 size_t conv_winograd_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: x, y.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t conv_winograd_launch(const float* x, const float* w, const float* bias, float* y, void* workspace,
     cudaStream_t stream);

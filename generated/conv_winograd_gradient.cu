@@ -87,22 +87,22 @@
 //   dx_tile[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
 //
 // Ideal accesses of conv_winograd_gradient_dx_product, without a remark in the code:
-//   dx_tile_global[c * K + BK * stage + r]                              4 sectors, ideal 4 (128 bytes in 4 runs)
-//   dx_filters[stage][dx_filter_k + r][dx_filter_c]                     4 wavefronts, ideal 4 (128 words over 32 banks)
-//   dx_filter_global[(BK * stage + r) * C]                              16 sectors, ideal 16 (512 bytes in 2 runs)
-//   dx_tile_shared[0][0][0]                                             2 wavefronts, ideal 2 (conflict-free)
-//   dx_filter_shared[0][0][32 * u]                                      2 wavefronts, ideal 2 (conflict-free)
-//   dx_tile_global[c * K + r + prefetch_k]                              4 sectors, ideal 4 (128 bytes in 4 runs)
-//   dx_filters[write_stage][dx_filter_k + r][dx_filter_c]               4 wavefronts, ideal 4 (128 words over 32 banks)
-//   dx_filter_global[(r + prefetch_k) * C]                              16 sectors, ideal 16 (512 bytes in 2 runs)
-//   dx_tile_shared[read_stage][k][0]                                    2 wavefronts, ideal 2 (conflict-free)
-//   dx_filter_shared[read_stage][k][32 * u]                             2 wavefronts, ideal 2 (conflict-free)
-//   dx_tile_shared[next_stage][0][0]                                    2 wavefronts, ideal 2 (conflict-free)
-//   dx_filter_shared[next_stage][0][32 * u]                             2 wavefronts, ideal 2 (conflict-free)
-//   partials[k_slice][thread_m + i][thread_n + 32 * g]                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   dx_tile_global[c * K + BK * stage + r]                        4 sectors, ideal 4 (128 bytes in 4 runs)
+//   dx_filters[stage][dx_filter_k + r][dx_filter_c]               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   dx_filter_global[(BK * stage + r) * C]                        16 sectors, ideal 16 (512 bytes in 2 runs)
+//   dx_tile_shared[0][0][0]                                       2 wavefronts, ideal 2 (conflict-free)
+//   dx_filter_shared[0][0][32 * u]                                2 wavefronts, ideal 2 (conflict-free)
+//   dx_tile_global[c * K + r + prefetch_k]                        4 sectors, ideal 4 (128 bytes in 4 runs)
+//   dx_filters[write_stage][dx_filter_k + r][dx_filter_c]         4 wavefronts, ideal 4 (128 words over 32 banks)
+//   dx_filter_global[(r + prefetch_k) * C]                        16 sectors, ideal 16 (512 bytes in 2 runs)
+//   dx_tile_shared[read_stage][k][0]                              2 wavefronts, ideal 2 (conflict-free)
+//   dx_filter_shared[read_stage][k][32 * u]                       2 wavefronts, ideal 2 (conflict-free)
+//   dx_tile_shared[next_stage][0][0]                              2 wavefronts, ideal 2 (conflict-free)
+//   dx_filter_shared[next_stage][0][32 * u]                       2 wavefronts, ideal 2 (conflict-free)
+//   partials[k_slice][thread_m + i][thread_n + 32 * g]            4 wavefronts, ideal 4 (128 words over 32 banks)
 //   partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   dx_product[(element * (100 * N) + n_i_tile_j_tile) * C + c_]        16 sectors, ideal 16 (512 bytes in 2 runs)
+//   dx_product[(element * (100 * N) + n_i_tile_j_tile) * C + c_]  16 sectors, ideal 16 (512 bytes in 2 runs)
 //
 // Ideal accesses of conv_winograd_gradient_dx, without a remark in the code:
 //   dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c]             4 sectors, ideal 4 (128 contiguous bytes)
@@ -639,7 +639,7 @@ extern "C" cudaError_t conv_winograd_gradient_launch(
         status = cudaMallocAsync(&workspace, conv_winograd_gradient_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    float* const dx_filter = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const dx_filter = static_cast<float*>(workspace);
     float* const dx_tile = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((64 * C * K + 255) / 256));
     float* const dx_product = reinterpret_cast<float*>(static_cast<char*>(workspace)
         + 256LL * ((64 * C * K + 255) / 256) + 256 * ((6400 * K * N + 255) / 256));

@@ -28,8 +28,7 @@ extern "C" {
 size_t conv_winograd_gradient_workspace_bytes(void);
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// dy must be aligned to 16 bytes.
-// w must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: dy, w.
 // `workspace` may be null: the launch then allocates and frees one, stream-ordered.
 cudaError_t conv_winograd_gradient_launch(const float* dy, const float* w, float* dx, void* workspace,
     cudaStream_t stream);

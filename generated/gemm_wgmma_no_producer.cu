@@ -16,20 +16,20 @@
 // sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                                                128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(BK * stage, m0)                                          512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][0][0]                                                128 wavefronts, ideal 128 (consecutive bytes)
-//   B_map(BK * stage, n0)                                          512 sectors, ideal 512 (128 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k]                                                32 wavefronts, ideal 32 (swizzled rows of 128 bytes)
-//   As[write_stage][0][0]                                          128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(prefetch_k, m0)                                          512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[write_stage][0][0]                                          128 wavefronts, ideal 128 (consecutive bytes)
-//   B_map(prefetch_k, n0)                                          512 sectors, ideal 512 (128 x 128 bytes)
+//   As[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(BK * stage, m0)                        512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
+//   B_map(BK * stage, n0)                        512 sectors, ideal 512 (128 x 128 bytes)
+//   As[stage][64 * warpgroup][k]                 16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   Bs[stage][0][k]                              32 wavefronts, ideal 32 (swizzled rows of 128 bytes)
+//   As[write_stage][0][0]                        128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(prefetch_k, m0)                        512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[write_stage][0][0]                        128 wavefronts, ideal 128 (consecutive bytes)
+//   B_map(prefetch_k, n0)                        512 sectors, ideal 512 (128 x 128 bytes)
 //   c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk][0][0]                                 64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)                    256 sectors, ideal 256 (64 x 128 bytes)
+//   c_tile[warpgroup][chunk][0][0]               64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)  256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 

@@ -22,9 +22,7 @@ typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches asynchronously on `stream`. All pointers are device pointers.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 16 bytes.
+// Must be aligned to 16 bytes: A, B, C.
 cudaError_t gemm_wgmma_no_producer_launch(const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C,
     cudaStream_t stream);
 

@@ -58,15 +58,6 @@ __device__ __forceinline__ void fence_proxy_async()
 }
 #endif
 
-#ifndef CUGEN_FLOOR_DIV_INT
-#define CUGEN_FLOOR_DIV_INT
-// Floor division by a positive b.
-__device__ __forceinline__ int floor_div(int a, int b)
-{
-    return a / b - (a % b < 0);
-}
-#endif
-
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
@@ -288,6 +279,32 @@ __device__ __forceinline__ void wgmma_wait()
 }
 #endif
 
+// A work unit of a block: k-tiles `k_tile_begin` to below `k_tile_end` of an output tile, after
+// `k_tiles_before` others of the block.
+__device__ __forceinline__ auto gemm_wgmma_stream_k_work_unit(int block_id, int work_unit)
+{
+    struct WorkUnit {
+        int tile;
+        int k_tile_begin;
+        int k_tile_end;
+        int k_tiles_before;
+    };
+    // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
+    // the block's range of k-tiles
+    const int range_begin = 4 * block_id;
+    const int range_end = range_begin + 4;
+    const int last_tile = (range_end - 1) / 10;
+    const int last_unit = last_tile - range_begin / 10;
+    // the middle of the range, then the tile that it ends in, and last where it begins
+    const int outer_tile = work_unit < last_unit ? last_tile : last_tile - work_unit;
+    const int tile = work_unit < last_unit - 1 ? last_tile - work_unit - 1 : outer_tile;
+    const int k_tile_begin = max(range_begin - 10 * tile, 0);
+    const int k_tile_end = min(range_end - 10 * tile, 10);
+    const int k_tiles_before = work_unit < last_unit
+        ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
+    return WorkUnit{tile, k_tile_begin, k_tile_end, k_tiles_before};
+}
+
 extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
     const __grid_constant__ CUtensorMap A_map,
     const __grid_constant__ CUtensorMap B_map,
@@ -334,19 +351,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
         if (thread == 128) {
             #pragma unroll 1
             for (int work_unit = 0; work_unit < 2; ++work_unit) {
-                // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
-                // the block's range of k-tiles
-                const int range_begin = 4 * block_id;
-                const int range_end = range_begin + 4;
-                const int last_tile = floor_div(range_end - 1, 10);
-                const int tiles_of_range = last_tile + 1 - range_begin / 10;
-                // the middle of the range, then the tile that it ends in, and last the one that it begins in
-                const int tile = work_unit < tiles_of_range - 2
-                    ? last_tile - work_unit - 1 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
-                const int k_tile_begin = max(range_begin - 10 * tile, 0);
-                const int k_tile_end = min(range_end - 10 * tile, 10);
-                const int k_tiles_before = work_unit < tiles_of_range - 1
-                    ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
+                const auto [tile, k_tile_begin, k_tile_end, k_tiles_before] =
+                    gemm_wgmma_stream_k_work_unit(block_id, work_unit);
                 if (k_tile_begin < k_tile_end) {
                     const int m0 = BM * (tile % TILES_M);
                     const int n0 = BN * (tile / TILES_M);
@@ -371,19 +377,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
         // consumers: each warpgroup multiplies its rows of the stages that are full
         #pragma unroll 1
         for (int work_unit = 0; work_unit < 2; ++work_unit) {
-            // stream-K: 10 blocks divide the k-tiles of 4 tiles: 10 k-tiles of a tile, 4 of a block
-            // the block's range of k-tiles
-            const int range_begin = 4 * block_id;
-            const int range_end = range_begin + 4;
-            const int last_tile = floor_div(range_end - 1, 10);
-            const int tiles_of_range = last_tile + 1 - range_begin / 10;
-            // the middle of the range, then the tile that it ends in, and last the one that it begins in
-            const int tile = work_unit < tiles_of_range - 2
-                ? last_tile - work_unit - 1 : (work_unit < tiles_of_range - 1 ? last_tile : last_tile - work_unit);
-            const int k_tile_begin = max(range_begin - 10 * tile, 0);
-            const int k_tile_end = min(range_end - 10 * tile, 10);
-            const int k_tiles_before = work_unit < tiles_of_range - 1
-                ? 10 * work_unit : range_end + k_tile_begin - range_begin - k_tile_end;
+            const auto [tile, k_tile_begin, k_tile_end, k_tiles_before] =
+                gemm_wgmma_stream_k_work_unit(block_id, work_unit);
             if (k_tile_begin < k_tile_end) {
                 const int m0 = BM * (tile % TILES_M);
                 const int n0 = BN * (tile / TILES_M);
@@ -393,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                 for (int k0 = 0; k0 < k_length; k0 += BK) {
                     const int fill = k_tiles_before + k0 / BK;
                     const int stage = fill % STAGES;
-                    mbarrier_wait(&full[stage], fill / STAGES % 2);
+                    mbarrier_wait(&full[stage], fill / STAGES);
                     wgmma_fence();
                     #pragma unroll
                     for (int k = 0; k < BK; k += 16) {

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 5cc8c6701bedbb8c, text 46a9da3e7d04a90f.
+// Input 3423165c88e6a0d9, text 1ad01f1c2d8bc8af.

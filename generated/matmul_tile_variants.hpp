@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 5cc8c6701bedbb8c, text 804f4dbb4bbca80a.
+// Input 3423165c88e6a0d9, text fdcedf9760b5e0b8.
