@@ -82,14 +82,8 @@ def _launches(single: Single, steps: Steps) -> Iterator[Request]:
     launches: dict[tuple[Index, ...], list[Statement]] = {}
     for statement in steps.statements:
         launches.setdefault(statement.indices, []).append(statement)
-    stored = tuple(array.name for array in steps.temporaries if array.memory.space == "scratch")
+    temporaries = (array.name for array in steps.temporaries if array.memory.space == "scratch")
+    stored = (single.statement.target, *temporaries)  # rows of transforms stay in registers
     for statements in launches.values():
-        request = replace(single, statement=statements[0], context=context).request(stored)
-        own = tuple(dict.fromkeys((*(s.target for s in statements if not _is_row(s, steps)), *stored)))
-        yield replace(request, group=Group(tuple(statements)), stored=own)
-
-
-def _is_row(statement: Statement, steps: Steps) -> bool:
-    """Whether a statement computes a row of a transform, which stays in registers."""
-    arrays = (array for array in steps.temporaries if array.name == statement.target)
-    return any(array.memory.space is None for array in arrays)
+        request = replace(single, statement=statements[0], context=context).request()
+        yield replace(request, group=Group(tuple(statements)), stored=stored)
