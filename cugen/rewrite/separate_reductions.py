@@ -46,12 +46,12 @@ def with_separate_products(single: Single, takes: Callable[[Request], bool]) -> 
     """The steps of sums with one product each; None where no sum has several, where they take less time than launches,
     and where a GEMM doesn't take the last."""
     statement = single.statement
-    apart = replace(statement, value=_of_one_product(statement.value))
+    separate = replace(statement, value=_of_one_product(statement.value))
     sums = tuple(_outermost(statement.value))
     terms = prod(map(single.context.max_extent, (*statement.indices, *(i for r in sums[:1] for i in r.indices))))
-    if apart.value == statement.value or terms < _MIN_MULTIPLY_ADDS:
+    if separate.value == statement.value or terms < _MIN_MULTIPLY_ADDS:
         return None
-    return separated(replace(single, statement=apart), takes)
+    return separated(replace(single, statement=separate), takes)
 
 
 def _of_one_product(expr: Expr) -> Expr:

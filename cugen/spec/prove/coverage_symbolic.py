@@ -40,7 +40,7 @@ def _cover(parts: list[tuple[Progression, ...]], shape: list[AffineForm]) -> boo
         for part in parts:
             others.setdefault(part[d], []).append((*part[:d], *part[d + 1 :]))
         if _concatenate(list(others), shape[d]) or _interleave(list(others), shape[d]):
-            return all(_cover(rest, [*shape[:d], *shape[d + 1 :]]) for rest in others.values())
+            return all(_cover(parts, [*shape[:d], *shape[d + 1 :]]) for parts in others.values())
     return not differing and len(parts) == 1
 
 

@@ -54,7 +54,7 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
-    def is_faster_apart(request: Request) -> bool:
+    def is_faster_separated(request: Request) -> bool:
         return is_taken_by_others(request) and (gemm.uses_tensor_cores(request) or _leaves_sms_idle(single))
 
     is_placed = _has_placed_operands(single)
@@ -66,7 +66,7 @@ def split(single: Single) -> Steps | None:
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
-        or (with_separate_products(single, is_faster_apart) if is_tiled else None)
+        or (with_separate_products(single, is_faster_separated) if is_tiled else None)
         or separated(single, is_taken_by_others)
     )
 

@@ -80,8 +80,8 @@ def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) 
         if function.name in ("argmax", "argmin") and given == 3:
             wrong("works along one index", node.arguments[2].span, "one too many")
         else:
-            most = len(positional) + max_indices
-            wrong(f"takes at most {most} argument{'s' if most > 1 else ''}, not {given}", node.span, "too many")
+            limit = len(positional) + max_indices
+            wrong(f"takes at most {limit} argument{'s' if limit > 1 else ''}, not {given}", node.span, "too many")
         return None
     result = dict(zip(positional, node.arguments, strict=False))
     defaults = {name: default for name, default in function.arguments if default is not None}
