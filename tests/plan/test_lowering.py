@@ -271,9 +271,10 @@ def test_scans_in_two_directions_are_reductions_up_to_and_from_the_threads_eleme
     assert loops(body(both, A="8, 8", Y="8, 8")) == ["for j_1 in 0 .. j + 1", "for j_1 in j + 1 .. 8"]
 
 
-def test_a_scan_that_only_some_elements_need_is_computed_by_those(body):
+def test_a_scan_that_only_some_rows_need_is_computed_for_all_within_a_boundary(body):
     nodes = body("Y[i, j] = where(i < 7, cumsum(A[i + 1, j], j), 0)", A="8, 8", Y="8, 8")
-    assert loops(nodes) == ["for j_1 in 0 .. j + 1"]
+    assert loops(nodes) == ["for j in 0 .. 8"]
+    assert any("if i + 1 < 8 else 0" in node for node in nodes)
 
 
 # Reads outside

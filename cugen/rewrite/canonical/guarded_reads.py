@@ -3,6 +3,7 @@
     r[i] = sum(k[i - 10, j], j) if i >= 10 else 0
 becomes the same with `boundary: zero` for the read: a family loads the operands of a row or a tile, in vectors, whether
 what is computed of them is chosen or not. A condition on a loop's own index bounds the loop, and its reads need none.
+What a condition tests may be a subscript, too: `sum(x[t[i], k], k) if t[i] >= 0 else 0`.
 """
 
 from __future__ import annotations

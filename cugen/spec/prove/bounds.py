@@ -79,7 +79,8 @@ class BoundsChecker:
     def with_boundaries(self, statement: Statement) -> Statement:
         """The statement with `boundary: zero` on reads that only a condition keeps in bounds, if it has reductions or
         scans: families load the operands of a row or of a tile before they test it. Conditions on a loop's own indices
-        bound the loop."""
+        bound the loop. A condition that reads what is a subscript, as `where(t[i] >= 0, sum(x[t[i], k], k), 0)`, may
+        keep that in bounds."""
         if not any(isinstance(node, Reduce | Scan) for node in walk(statement.value)):
             return statement
         params = _positive_extents(statement.indices, self._assumptions.params)
@@ -127,23 +128,36 @@ class BoundsChecker:
             self._check_sample(visited, context)
         return self._read(visited, context) if isinstance(visited, Read) else visited
 
-    def _in_loops(self, expr: Expr, context: Context, bounds: Guards) -> Expr:
-        """The expression with these boundaries. Of all conditions the context has `bounds`, of the loops, alone."""
-        if not isinstance(expr, Reduce | Scan):
-            made = rebuild(expr, lambda child: self._in_loops(child, context, bounds))
-            if not isinstance(made, Read) or made.boundary is not None or self._is_proved(*self._goals(made), context):
-                return made
-            return replace(made, boundary=Boundary("zero"))
-        indices = expr.indices if isinstance(expr, Reduce) else (expr.inner,)
+    def _in_loops(self, expr: Expr, context: Context, bounds: Guards, tested: frozenset[str] = frozenset()) -> Expr:
+        """The expression with these boundaries. Of all conditions the context has `bounds`, of the loops, alone; the
+        others read the arrays `tested`, whose elements they may keep from being subscripts."""
+        match expr:
+            case Reduce() | Scan():
+                return self._in_loop(expr, context, bounds, tested)
+            case Select(condition=condition):
+                chosen = iter((tested, *(tested | _arrays(condition),) * 2))
+                return rebuild(expr, lambda child: self._in_loops(child, context, bounds, next(chosen)))
+        made = rebuild(expr, lambda child: self._in_loops(child, context, bounds, tested))
+        if not isinstance(made, Read) or made.boundary is not None:
+            return made
+        is_tested = any(_arrays(subscript) & tested for subscript in made.subscripts)
+        is_inside = not is_tested and self._is_proved(*self._goals(made), context)
+        return made if is_inside else replace(made, boundary=Boundary("zero"))
+
+    def _in_loop(self, loop: Reduce | Scan, context: Context, bounds: Guards, tested: frozenset[str]) -> Expr:
+        indices = loop.indices if isinstance(loop, Reduce) else (loop.inner,)
         names = {index.name for index in indices}
-        own = tuple((part, True) for part in conjuncts(expr.where) if free_indices(part) & names)
-        if isinstance(expr, Scan):
-            own = (*own, (_order(expr), True))
+        parts = conjuncts(loop.where)
+        own = tuple((part, True) for part in parts if free_indices(part) & names)
+        if isinstance(loop, Scan):
+            own = (*own, (_order(loop), True))
+        others = frozenset[str]().union(*(_arrays(part) for part in parts if not free_indices(part) & names))
         unguarded = replace(context, indices=(), guards=(), cases=self._assumptions.cases)
         unguarded = self._binding(unguarded, (*context.indices, *indices))
-        inside = [(self._with_guards(unguarded, guards), guards) for guards in (bounds, (*bounds, *own))]
-        parts = iter(inside if expr.where is not None else inside[1:])
-        return rebuild(expr, lambda child: self._in_loops(child, *next(parts)))
+        where = (self._with_guards(unguarded, bounds), bounds, tested)
+        body = (self._with_guards(unguarded, (*bounds, *own)), (*bounds, *own), tested | others)
+        inside = iter((where, body) if loop.where is not None else (body,))
+        return rebuild(loop, lambda child: self._in_loops(child, *next(inside)))
 
     def _with_guards(self, context: Context, guards: Guards) -> Context:
         for condition, holds in guards:
@@ -287,6 +301,10 @@ def _order(scan: Scan) -> Expr:
     pair = (IndexValue(scan.inner.name), IndexValue(scan.outer))
     lower, upper = reversed(pair) if scan.reverse else pair
     return Op("lt" if scan.exclusive else "le", (lower, upper), BOOL)
+
+
+def _arrays(expr: Expr) -> frozenset[str]:
+    return frozenset(node.array for node in walk(expr) if isinstance(node, Read))
 
 
 def _has_read(expr: Expr) -> bool:

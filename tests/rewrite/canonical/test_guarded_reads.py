@@ -10,6 +10,7 @@ from cugen.kernel import generate
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
 from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.inputs import draw, known_params
 from cugen.runtime.verify import verify
 from cugen.spec.expressions import Read, walk
 from cugen.spec.load import load_text
@@ -103,3 +104,23 @@ def test_reads_that_need_no_boundary_have_none(text: str) -> None:
 def test_only_the_read_that_the_condition_keeps_inside_has_a_boundary() -> None:
     assert boundaries("where(i >= 10, sum(x[i - 10, k] * x[i, k], k), 0)") == [True, False]
     assert boundaries("sum(where(i >= 10, x[i - 10, k] * x[i, k], 0), k)") == [True, False]
+
+
+@pytest.mark.parametrize("loop", [loop for loop in LOOPS if "x[i" not in loop])
+def test_an_index_of_minus_one_that_a_condition_excludes_is_no_subscript(loop: str) -> None:
+    """As the padding of a batch is marked."""
+    rows, columns = 70, 64
+    value = loop.format(row="t[i]")
+    text = (
+        f"cugen: 1\nkernel: padded\nparams: {{N: {rows}, K: {columns}}}\narrays:\n"
+        "  t: {shape: [N], dtype: int32}\n  x: {shape: [N, K], dtype: float32}\n  y: {shape: [N, K], dtype: float32}\n"
+        + ("  w: {shape: [K, K], dtype: float32}\n" if "w[" in value else "")
+        + ("indices: {p: 16, q: 4}\n" if "4 * p" in value else "")
+        + f"compute: y[i, j] = where(t[i] >= 0, {value}, 1)\n"
+    )
+    (spec,) = load_text(text)
+    kernel = generate(spec, remarks="none")
+    inputs = draw(spec, known_params(spec, {}), 0)
+    inputs.arrays["t"][::3] = -1  # in place of what is drawn, which is in bounds
+    run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), inputs=inputs)
+    assert run.verification.passed, run.verification.messages
