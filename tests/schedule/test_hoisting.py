@@ -107,7 +107,7 @@ def test_a_short_sum_that_many_outputs_share_is_computed_once(terms, outputs, la
     )
     kernels = generate(spec, analysis=False).plan.kernels
     assert len(kernels) == launches
-    assert (kernels[-1].family == "map") == (launches == 2)
+    assert launches == 1 or kernels[-1].family == "map"
 
 
 def test_a_sum_that_few_outputs_share_stays_in_their_launch():
