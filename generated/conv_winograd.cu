@@ -196,8 +196,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
         x_window[row][5] = x_value_;
     }
 
-    Vector<float, 2> y_tile2;
-    Vector<float, 2> y_tile2_;
+    Vector<float, 2> y_tile2_0;
+    Vector<float, 2> y_tile2_1;
     Vector<float, 2> y_tile2_2;
     Vector<float, 2> y_tile2_3;
     Vector<float, 2> y_tile2_4;
@@ -230,8 +230,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
         const float bd31 = x_window[1][2 * v + 1] - x_window[3][2 * v + 1];
         const float bd32 = x_window[1][2 * v + 2] - x_window[3][2 * v + 2];
         const float bd33 = x_window[1][2 * v + 3] - x_window[3][2 * v + 3];
-        y_tile2.data[v] = bd00 - bd02;
-        y_tile2_.data[v] = bd01 + bd02;
+        y_tile2_0.data[v] = bd00 - bd02;
+        y_tile2_1.data[v] = bd01 + bd02;
         y_tile2_2.data[v] = bd02 - bd01;
         y_tile2_3.data[v] = bd01 - bd03;
         y_tile2_4.data[v] = bd10 - bd12;
@@ -248,10 +248,10 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
         y_tile2_15.data[v] = bd31 - bd33;
     }
     // y_tile[((c * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on average (misaligned by 8 bytes)
-    store<2>(&y_tile[((c * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2);
+    store<2>(&y_tile[((c * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_0);
     // y_tile[(((C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
     // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_);
+    store<2>(&y_tile[(((C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_1);
     // y_tile[(((2 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
     // average (misaligned by 8 bytes)
     store<2>(&y_tile[(((2 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_2);
@@ -486,37 +486,37 @@ extern "C" __global__ void __launch_bounds__(240) conv_winograd_y(
         return;
 
     // y_product[((k * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on average (misaligned by 8 bytes)
-    const auto y_product2 = load<2>(&y_product[((k * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_0 = load<2>(&y_product[((k * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((4 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_ = load<2>(&y_product[(((4 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_4 = load<2>(&y_product[(((4 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((8 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_2 = load<2>(&y_product[(((8 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_8 = load<2>(&y_product[(((8 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_3 = load<2>(&y_product[(((K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_1 = load<2>(&y_product[(((K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((5 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_4 = load<2>(&y_product[(((5 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_5 = load<2>(&y_product[(((5 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((9 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_5 = load<2>(&y_product[(((9 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_9 = load<2>(&y_product[(((9 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((2 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_6 = load<2>(&y_product[(((2 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_2 = load<2>(&y_product[(((2 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((6 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_7 = load<2>(&y_product[(((6 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_6 = load<2>(&y_product[(((6 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((10 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_8 = load<2>(&y_product[(((10 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_10 = load<2>(&y_product[(((10 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((3 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_9 = load<2>(&y_product[(((3 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_3 = load<2>(&y_product[(((3 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((7 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
-    const auto y_product2_10 = load<2>(&y_product[(((7 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    const auto y_product2_7 = load<2>(&y_product[(((7 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
     // y_product[(((11 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
     // average (misaligned by 8 bytes)
     const auto y_product2_11 = load<2>(&y_product[(((11 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
@@ -537,18 +537,18 @@ extern "C" __global__ void __launch_bounds__(240) conv_winograd_y(
     Vector<float, 4> y4_;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const float y_product_value = y_product2_.data[v];
-        const float y_product_value_ = y_product2_2.data[v];
-        const float y_product_value_2 = y_product2_4.data[v];
-        const float y_product_value_3 = y_product2_5.data[v];
-        const float y_product_value_4 = y_product2_7.data[v];
-        const float y_product_value_5 = y_product2_8.data[v];
-        const float y_product_value_6 = y_product2_10.data[v];
+        const float y_product_value = y_product2_4.data[v];
+        const float y_product_value_ = y_product2_8.data[v];
+        const float y_product_value_2 = y_product2_5.data[v];
+        const float y_product_value_3 = y_product2_9.data[v];
+        const float y_product_value_4 = y_product2_6.data[v];
+        const float y_product_value_5 = y_product2_10.data[v];
+        const float y_product_value_6 = y_product2_7.data[v];
         const float y_product_value_7 = y_product2_11.data[v];
-        const float am00 = y_product2.data[v] + y_product_value + y_product_value_;
-        const float am01 = y_product2_3.data[v] + y_product_value_2 + y_product_value_3;
-        const float am02 = y_product2_6.data[v] + y_product_value_4 + y_product_value_5;
-        const float am03 = y_product2_9.data[v] + y_product_value_6 + y_product_value_7;
+        const float am00 = y_product2_0.data[v] + y_product_value + y_product_value_;
+        const float am01 = y_product2_1.data[v] + y_product_value_2 + y_product_value_3;
+        const float am02 = y_product2_2.data[v] + y_product_value_4 + y_product_value_5;
+        const float am03 = y_product2_3.data[v] + y_product_value_6 + y_product_value_7;
         const float am10 = y_product_value - y_product_value_ - y_product2_12.data[v];
         const float am11 = y_product_value_2 - y_product_value_3 - y_product2_13.data[v];
         const float am12 = y_product_value_4 - y_product_value_5 - y_product2_14.data[v];

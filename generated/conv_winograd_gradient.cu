@@ -233,8 +233,8 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
 
     const int c = c0 + 4 * tx;
     const int k = k0 + ty;
-    Vector<float, 4> dx_filter4;
-    Vector<float, 4> dx_filter4_;
+    Vector<float, 4> dx_filter4_0;
+    Vector<float, 4> dx_filter4_1;
     Vector<float, 4> dx_filter4_2;
     Vector<float, 4> dx_filter4_3;
     Vector<float, 4> dx_filter4_4;
@@ -266,8 +266,8 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
         const float gg20 = 0.5f * (w_value + w_value_2 - w_value_);
         const float gg21 = 0.5f * (w_value_3 + w_value_5 - w_value_4);
         const float gg22 = 0.5f * (w_value_6 + w_value_8 - w_value_7);
-        dx_filter4.data[v] = w_value;
-        dx_filter4_.data[v] = 0.5f * (w_value + w_value_3 + w_value_6);
+        dx_filter4_0.data[v] = w_value;
+        dx_filter4_1.data[v] = 0.5f * (w_value + w_value_3 + w_value_6);
         dx_filter4_2.data[v] = 0.5f * (w_value + w_value_6 - w_value_3);
         dx_filter4_3.data[v] = w_value_6;
         dx_filter4_4.data[v] = gg10;
@@ -283,8 +283,8 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
         dx_filter4_14.data[v] = 0.5f * (w_value_2 + w_value_8 - w_value_5);
         dx_filter4_15.data[v] = w_value_8;
     }
-    store<4>(&dx_filter[k * C + c], dx_filter4);
-    store<4>(&dx_filter[(K + k) * C + c], dx_filter4_);
+    store<4>(&dx_filter[k * C + c], dx_filter4_0);
+    store<4>(&dx_filter[(K + k) * C + c], dx_filter4_1);
     store<4>(&dx_filter[(2 * K + k) * C + c], dx_filter4_2);
     store<4>(&dx_filter[(3 * K + k) * C + c], dx_filter4_3);
     store<4>(&dx_filter[(4 * K + k) * C + c], dx_filter4_4);
@@ -331,8 +331,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile
         }
     }
 
-    Vector<float, 4> dx_tile4;
-    Vector<float, 4> dx_tile4_;
+    Vector<float, 4> dx_tile4_0;
+    Vector<float, 4> dx_tile4_1;
     Vector<float, 4> dx_tile4_2;
     Vector<float, 4> dx_tile4_3;
     Vector<float, 4> dx_tile4_4;
@@ -365,8 +365,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile
         const float bd31 = dy_window[1][1][v] - dy_window[3][1][v];
         const float bd32 = dy_window[1][2][v] - dy_window[3][2][v];
         const float bd33 = dy_window[1][3][v] - dy_window[3][3][v];
-        dx_tile4.data[v] = bd00 - bd02;
-        dx_tile4_.data[v] = bd01 + bd02;
+        dx_tile4_0.data[v] = bd00 - bd02;
+        dx_tile4_1.data[v] = bd01 + bd02;
         dx_tile4_2.data[v] = bd02 - bd01;
         dx_tile4_3.data[v] = bd01 - bd03;
         dx_tile4_4.data[v] = bd10 - bd12;
@@ -382,8 +382,8 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile
         dx_tile4_14.data[v] = bd32 - bd31;
         dx_tile4_15.data[v] = bd31 - bd33;
     }
-    store<4>(&dx_tile[((n * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4);
-    store<4>(&dx_tile[(((N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_);
+    store<4>(&dx_tile[((n * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_0);
+    store<4>(&dx_tile[(((N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_1);
     store<4>(&dx_tile[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_2);
     store<4>(&dx_tile[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_3);
     store<4>(&dx_tile[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_4);

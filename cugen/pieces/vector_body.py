@@ -125,8 +125,8 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     for read, value in work.staged.items():
         remember_read(work.request, read, value(element), lowering, inner)
     for read, width in work.wide.items():
-        name_hint = _loaded_name(work, read.array)
-        vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width)
+        name_hint, which = _loaded_name(work, read.array), _which(read, work.wide)
+        vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width, which)
 
         reference = read.array, read.subscripts
         is_backwards = runs_backwards(work.arrays, reference, work.along, work.request.context)
@@ -174,6 +174,12 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         Section("elements", repeated(number, tuple(body))),
         Section("store_vectors", tuple(results)),
     )
+
+
+def _which(element: Read, elements: Iterable[Read]) -> tuple[str, ...]:
+    """The constant subscripts of an element, if others of the array are accessed, too."""
+    is_alone = all(other == element for other in elements if other.array == element.array)
+    return () if is_alone else tuple(str(sub.value) for sub in element.subscripts if isinstance(sub, Const))
 
 
 def _loaded_name(work: ConsecutiveElements, array: str) -> str:
@@ -284,25 +290,31 @@ def gather_stores(
 ) -> tuple[list[Node], list[tuple[Statement, Vector]]]:
     """The nodes of element `lane` with assignments to components of vectors in place of its stores, and the vectors by
     statement; a store of a statement to an array that no vector `fits` is kept."""
-    statements = iter(request.stored_statements())
+    stored = tuple(request.stored_statements())
+    targets = tuple(Read(s.target, s.subscripts, s.value.dtype) for s in stored)
+    statements = iter(zip(stored, targets, strict=True))
     gathered: list[Node] = []
     vectors: list[tuple[Statement, Vector]] = []
     for node in nodes:
         if isinstance(node, Store) and node.access.array.space != "register":
-            statement = next(statements)
+            statement, target = next(statements)
             if fits(statement, node.access.array):
-                vector = vector_of(node.access.array, statement.target, lane.range[1] + 1, lowering)
+                width, which = lane.range[1] + 1, _which(target, targets)
+                vector = vector_of(node.access.array, statement.target, width, lowering, which=which)
                 vectors.append((statement, vector))
                 node = Assign(vector.component(lane.symbol), node.value)
         gathered.append(node)
     return gathered, vectors
 
 
-def vector_of(array: Array, name_hint: str, width: int, lowering: Lowering, count: int = 1) -> Vector:
-    """Declares `x4` for four elements of x, or an array of `count` such vectors."""
+def vector_of(
+    array: Array, name_hint: str, width: int, lowering: Lowering, count: int = 1, which: tuple[str, ...] = ()
+) -> Vector:
+    """Declares `x4` for four elements of x, or an array of `count` such vectors; `x4_0_2` for those `which` have these
+    subscripts."""
     name = name_hint.lower()
     separator = "_" if name[-1].isdigit() else ""
-    name = lowering.names.allocate(f"{name}{separator}{width}")
+    name = lowering.names.allocate("_".join((f"{name}{separator}{width}", *which)))
     return Vector(name, array.dtype.compute, array.dtype, width, count if count > 1 else 0)
 
 
