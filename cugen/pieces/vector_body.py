@@ -178,7 +178,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
 
 def _which(element: Read, elements: Iterable[Read]) -> tuple[str, ...]:
     """The constant subscripts of an element, if others of the array are accessed, too."""
-    is_alone = all(other == element for other in elements if other.array == element.array)
+    is_alone = all(each == element for each in elements if each.array == element.array)
     return () if is_alone else tuple(str(sub.value) for sub in element.subscripts if isinstance(sub, Const))
 
 

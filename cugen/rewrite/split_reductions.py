@@ -18,8 +18,7 @@ from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import collected
 from cugen.rewrite.fuse_dimensions import delinearised, product
 from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
-from cugen.spec.conditions import conjunction
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, conjunction, walk
 from cugen.spec.model import Statement
 from cugen.spec.prove.affine import text_of
 from cugen.spec.rewriting import replaced

@@ -14,7 +14,7 @@ Spans don't take part in comparison: equal expressions at two locations compare 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -249,6 +249,26 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct subexpressions, including subscripts and `where`, in evaluation order."""
     below = _CHILDREN.get(type(expr))
     return () if below is None else below(expr)
+
+
+def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
+    """The conjuncts in test order; `a and b`, where b reads data, is `b if a else false`."""
+    if where is None:
+        return ()
+    match where:
+        case Op(name="and", args=parts):
+            return tuple(condition for part in parts for condition in conjuncts(part))
+        case Select(condition=first, then=second, orelse=Const(value=False)):
+            return (*conjuncts(first), *conjuncts(second))
+    return (where,)
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr | None:
+    """All of the conditions as one; None for none."""
+    result: Expr | None = None
+    for condition in conditions:
+        result = condition if result is None else Op("and", (result, condition), BOOL)
+    return result
 
 
 def factors_of_product(body: Expr, dtype: DType) -> tuple[Read, ...]:

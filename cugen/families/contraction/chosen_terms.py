@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.plan.lowering.reductions import identity
-from cugen.spec.conditions import conjunction, conjuncts
-from cugen.spec.expressions import Expr, Read, Reduce, Select, walk
+from cugen.spec.expressions import Expr, Read, Reduce, Select, conjunction, conjuncts, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import rebuild
 

@@ -12,8 +12,7 @@ from cugen.plan.nodes import Comparison, Guard, If, Node
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol
-from cugen.spec.conditions import conjuncts
-from cugen.spec.expressions import Expr, Reduce
+from cugen.spec.expressions import Expr, Reduce, conjuncts
 
 BlockExtent = tuple[Integer, int]  # a block tile's origin along M or N, a multiple of its size, and its size
 

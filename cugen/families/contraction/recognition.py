@@ -24,7 +24,6 @@ from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.dense_indices import index_values
 from cugen.rewrite.fuse_dimensions import squeezed, with_fused_dimensions
-from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import (
     Cast,
     Expr,
@@ -36,6 +35,7 @@ from cugen.spec.expressions import (
     Reduce,
     Scan,
     Select,
+    conjuncts,
     free_indices,
     walk,
 )

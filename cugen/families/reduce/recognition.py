@@ -18,8 +18,20 @@ from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
-from cugen.spec.conditions import conjunction, conjuncts
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, Reduce, Sample, Scan, free_indices, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    IndexValue,
+    Local,
+    Read,
+    Reduce,
+    Sample,
+    Scan,
+    conjunction,
+    conjuncts,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Statement
 
 

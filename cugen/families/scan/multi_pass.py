@@ -14,8 +14,19 @@ from cugen.plan.lowering.reductions import ACCUMULATORS, combine
 from cugen.plan.request import Refusal, Single, Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
-from cugen.spec.conditions import conjunction
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, bound_indices, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    bound_indices,
+    conjunction,
+    walk,
+)
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64
 

@@ -17,8 +17,7 @@ from cugen.plan.context import Context
 from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_guard, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, integer
-from cugen.spec.conditions import conjuncts
-from cugen.spec.expressions import Boundary, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Boundary, Expr, Index, IndexValue, Op, Read, Reduce, conjuncts, free_indices, walk
 from cugen.spec.model import Statement
 
 MAX_FOOTPRINT_POINTS = 1024  # larger footprints aren't enumerated

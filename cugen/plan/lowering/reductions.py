@@ -14,8 +14,20 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
 from cugen.spec import expressions as spec
-from cugen.spec.conditions import conjunction, conjuncts
-from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, Scan, Select, free_indices, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Local,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    Select,
+    conjunction,
+    conjuncts,
+    free_indices,
+    walk,
+)
 from cugen.spec.types import BOOL, FLOAT32, INT64, DType
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from math import prod
 
 from cugen.plan.context import Context
 from cugen.plan.traversal.substitution import substitute
-from cugen.spec.conditions import conjuncts
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, conjuncts, free_indices, walk
 from cugen.spec.model import Param
 from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, expression_of
 from cugen.spec.types import BOOL, INT64

@@ -17,7 +17,6 @@ from math import gcd
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.canonical.expressions import both
 from cugen.rewrite.temporaries import fresh
-from cugen.spec.conditions import conjuncts
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -29,6 +28,7 @@ from cugen.spec.expressions import (
     Reduce,
     Select,
     bound_indices,
+    conjuncts,
     free_indices,
     walk,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.spec.conditions import conjuncts
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import (
     Boundary,
@@ -21,6 +20,7 @@ from cugen.spec.expressions import (
     Select,
     Span,
     children,
+    conjuncts,
     free_indices,
     walk,
 )
@@ -148,14 +148,14 @@ class BoundsChecker:
         indices = loop.indices if isinstance(loop, Reduce) else (loop.inner,)
         names = {index.name for index in indices}
         parts = conjuncts(loop.where)
-        own = tuple((part, True) for part in parts if free_indices(part) & names)
+        inner_bounds = (*bounds, *((part, True) for part in parts if free_indices(part) & names))
         if isinstance(loop, Scan):
-            own = (*own, (_order(loop), True))
+            inner_bounds = (*inner_bounds, (_order(loop), True))
         others = frozenset[str]().union(*(_arrays(part) for part in parts if not free_indices(part) & names))
         unguarded = replace(context, indices=(), guards=(), cases=self._assumptions.cases)
         unguarded = self._binding(unguarded, (*context.indices, *indices))
         where = (self._with_guards(unguarded, bounds), bounds, tested)
-        body = (self._with_guards(unguarded, (*bounds, *own)), (*bounds, *own), tested | others)
+        body = (self._with_guards(unguarded, inner_bounds), inner_bounds, tested | others)
         inside = iter((where, body) if loop.where is not None else (body,))
         return rebuild(loop, lambda child: self._in_loops(child, *next(inside)))
 

@@ -141,8 +141,8 @@ class _Scope:
             case Read():
                 return element
             case Cast(arg=arg, to=to):
-                found = self.bounds(arg, element)
-                return (math.trunc(found[0]), math.trunc(found[1])) if found and to.is_integer else found
+                ends = self.bounds(arg, element)
+                return (math.trunc(ends[0]), math.trunc(ends[1])) if ends and to.is_integer else ends
             case Select(then=then, orelse=orelse):
                 return _union(self.bounds(then, element), self.bounds(orelse, element))
             case Reduce(kind="argmax" | "argmin", indices=(index,)):
