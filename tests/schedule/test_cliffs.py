@@ -226,6 +226,7 @@ def test_a_function_of_a_residual_is_in_the_epilogue():
     assert passes(spec_of("M: 30, N: 41, K: 50", arrays, compute))
 
 
+@pytest.mark.slow
 def test_a_function_of_weights_is_computed_before_a_convolution_whose_windows_stay_in_place():
     compute = f"v[f, c, r, s] = 2 * w[f, c, r, s] + 1\n{CONVOLUTION.replace('w[r, s, c, f]', 'v[f, c, r, s]')}"
     arrays = "image [N, H, W, C]; w [F, C, 3, 3]; y [N, H, W, F]"

@@ -49,7 +49,7 @@ def price(kernel: Kernel) -> Price | None:
         return None
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("operator", [pytest.param(operator, id=operator.kernel[:70]) for operator in OPERATORS])
 def test_an_operator_of_sizes_known_at_launch_costs_about_what_it_does_with_fixed_sizes(operator: Any) -> None:
     fixed, dynamic = made(operator.spec()), made(with_defaults(operator).spec())
@@ -174,7 +174,7 @@ def test_a_matrix_by_a_column_is_a_reduction_of_rows_where_these_are_few():
         assert is_right(text, *sizes)
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(130, 257, 70), (3, 5, 33)])
+@pytest.mark.parametrize(("m", "n", "k"), [pytest.param(130, 257, 70, marks=pytest.mark.slow), (3, 5, 33)])
 def test_the_trace_of_a_k_that_is_split_at_launch_is_as_planned(m, n, k):
     kernel = made(spec_of({"M": 256, "N": 256, "K": 524288}, OPERANDS, PRODUCT))
     params = {"M": m, "N": n, "K": k}

@@ -90,6 +90,7 @@ def test_stream_k_is_proved(name: str) -> None:
     assert proof.summary.startswith("for the work units of ")
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(8, 600), st.integers(8, 600), st.integers(2, 600), st.sampled_from([1, 2]))
 def test_every_schedule_is_proved(m: int, n: int, k: int, waves: int) -> None:

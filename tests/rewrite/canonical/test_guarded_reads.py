@@ -75,7 +75,7 @@ def test_every_access_of_the_plan_is_inside(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ALL, ids=ids)
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(15)
 def test_results_are_right(text: str) -> None:
     kernel = generate(spec_of(text), remarks="none")
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True))

@@ -344,7 +344,7 @@ def test_transforms_on_tensor_cores_are_within_the_bound(is_last: bool) -> None:
     assert passes(kernel, sanitize=False)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:

@@ -85,6 +85,7 @@ def test_a_drawn_gemm_equals_the_reference(made, prove, resident, seed: int) -> 
     prove(text, sanitize=mode == "sanitize", races=mode == "races")
 
 
+@pytest.mark.slow
 def test_the_draws_share_tiles_of_every_type(made, resident) -> None:
     shared = set[str]()
     for seed in range(64):
