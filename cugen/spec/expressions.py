@@ -271,6 +271,13 @@ def conjunction(conditions: Iterable[Expr]) -> Expr | None:
     return result
 
 
+def uses_indices(expr: Expr) -> bool:
+    """Whether it depends on an index or param other than by the subscripts of reads."""
+    return not isinstance(expr, Read) and (
+        isinstance(expr, IndexValue | ParamValue) or any(map(uses_indices, children(expr)))
+    )
+
+
 def factors_of_product(body: Expr, dtype: DType) -> tuple[Read, ...]:
     """The two reads whose product, in the type `dtype`, the expression is; none if it isn't one."""
     while isinstance(body, Cast) and body.to == dtype:

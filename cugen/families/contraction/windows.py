@@ -37,11 +37,10 @@ from cugen.spec.expressions import (
     Index,
     IndexValue,
     Local,
-    ParamValue,
     Read,
     Reduce,
-    children,
     free_indices,
+    uses_indices,
     walk,
 )
 from cugen.spec.model import Statement
@@ -129,16 +128,9 @@ def window_refusal(request: Request, read: Read, window: Window, conditions: tup
     except NotAnInteger:
         return Refusal(f"takes integer subscripts; those of {read.array} are not")
     is_inside = not lowering.inside(subscripts, request.context.arrays[read.array].shape).terms
-    if read.boundary is None and not is_inside and any(map(_uses_values, conditions)):
+    if read.boundary is None and not is_inside and any(map(uses_indices, conditions)):
         return Refusal(f"loads tiles unconditionally; {read.array} is in bounds only under a condition")
     return None
-
-
-def _uses_values(expr: Expr) -> bool:
-    """Whether the expression depends on an index or param other than by a subscript."""
-    return not isinstance(expr, Read) and (
-        isinstance(expr, IndexValue | ParamValue) or any(map(_uses_values, children(expr)))
-    )
 
 
 def _operands(statement: Statement) -> Iterator[Read]:

@@ -219,7 +219,7 @@ class StagedKernel(ReductionKernel, ABC):
 
         `vector` is an index with its count of consecutive values: the range is then their union, and their conditions
         remain to be tested."""
-        lowering, loop_symbol, (vector_index, count) = self.lowering, symbol(index.name), vector
+        lowering, loop_symbol, (vector_index, count) = self.lowering, symbol(f"{index.name} of the loop"), vector
         symbols = {**lowering.symbols, index.name: loop_symbol}
         start: Integer = integer(0)
         stop = self.problem.context.extent(index)

@@ -15,7 +15,9 @@ from cugen.plan.alignment import divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, Guard, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, bounds, integer
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, bounds, integer, symbol
+from cugen.spec.expressions import Read, conjuncts, uses_indices
 
 MIN_PEELED_ROW_VECTORS = 16  # so that a scalar head and tail cost little; heuristic
 MIN_ACCESS_BYTES = 8  # per load; a scalar head allows vectors where alignment allows only narrower loads
@@ -128,10 +130,10 @@ class RowKernel(StagedKernel):
         """The loops along the row: a scalar head up to the alignment of vectors, the vectors, and a scalar tail."""
         problem, lowering, width, index = self.problem, self.lowering, self.config.width, stage.fastest
         loop = self.loop_range(stage, index)
-        if width == 1:
+        reads = problem.vector_reads(stage, width) if width > 1 else []
+        if width == 1 or not all(self._is_inside(read, loop) for read in reads):
             self._scalar_loop("scalars", self.with_named_stop(loop, scope), loop.start, scope)
             return
-        reads = problem.vector_reads(stage, width)
         row_start = {**lowering.symbols, index.name: integer(0)}
         offset = (offset_of(problem.arrays, (reads[0].array, reads[0].subscripts), row_start) + loop.start).expand()
         misalignment = sympy.Add(*(term for term in sympy.Add.make_args(offset) if not self._is_multiple(term)))
@@ -158,6 +160,19 @@ class RowKernel(StagedKernel):
     def _is_multiple(self, expr: Integer) -> bool:
         """Whether it is known to be a multiple of the vector width."""
         return divisor(expr.xreplace(self.starts).expand(), self.request.context) % self.config.width == 0
+
+    def _is_inside(self, read: Read, loop: LoopRange) -> bool:
+        """Whether the range of the loop keeps a read in bounds, and none of the conditions that are left."""
+        if not any(uses_indices(part) for reduction in loop.stage.reductions for part in conjuncts(reduction.where)):
+            return True
+        along, lowering = loop.index.name, self.lowering
+        element = symbol(f"{along} of the row")
+        ranges = {**lowering.ranges, element: (0, max(self.problem.context.max_extent(loop.index) - 1, 0))}
+        symbols = {**lowering.symbols, along: element}
+        extents = zip(read.subscripts, self.problem.arrays[read.array].shape, strict=True)
+        known = [(to_integer(sub, symbols), extent) for sub, extent in extents if not is_computed(sub)]
+        subscripts, shape = zip(*known, strict=True)
+        return not replace(lowering, ranges=ranges).inside(subscripts, shape).terms
 
     def _scalar_loop(self, name: str, loop: LoopRange, start: Integer, scope: Scope) -> None:
         """A loop over single elements, unrolled unless it is a head or tail."""

@@ -229,6 +229,7 @@ WITHOUT = {
     "gemm_tensor_fp8": "numpy has no (float8_e4m3|float8_e5m2|bfloat16)",
     "gemm_wgmma_bf16": "numpy has no bfloat16",
     "gemm_wgmma_fp8": "numpy has no float8_e4m3",
+    "gemm_wgmma_no_producer": "numpy has no bfloat16",
     "gemm_wgmma_split": "numpy has no bfloat16",
     "tone_curve": "a gather",
     "conv_transposed": "`//`",
