@@ -77,12 +77,9 @@ class BoundsChecker:
         return replace(statement, value=self._visit(statement.value, context))
 
     def with_boundaries(self, statement: Statement) -> Statement:
-        """The statement with `boundary: zero` on reads that only a condition keeps in bounds, if it has reductions or
-        scans: families load the operands of a row or of a tile before they test it. Conditions on a loop's own indices
-        bound the loop. A condition that reads what is a subscript, as `where(t[i] >= 0, sum(x[t[i], k], k), 0)`, may
-        keep that in bounds."""
-        if not any(isinstance(node, Reduce | Scan) for node in walk(statement.value)):
-            return statement
+        """The statement with `boundary: zero` on reads that only a condition keeps in bounds. Conditions on a loop's
+        own indices bound the loop. A condition that reads what is a subscript, as
+        `where(t[i] >= 0, sum(x[t[i], k], k), 0)`, may keep that in bounds."""
         params = _positive_extents(statement.indices, self._assumptions.params)
         context = self._binding(Context(params, cases=self._assumptions.cases), statement.indices)
         return replace(statement, value=self._in_loops(statement.value, context, ()))

@@ -82,6 +82,19 @@ def test_results_are_right(text: str) -> None:
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.parametrize("value", ["where(i + 2 < N, x[i + 2, j], 0)", "x[i - 3, j] if i >= 3 else x[i, j]"])
+@pytest.mark.parametrize("before", [True, False])
+def test_elements_that_are_computed_with_rows_are_inside(value: str, before: bool) -> None:
+    row = "m[i] = max({0}[i, k], k)"
+    lines = (f"y[i, j] = {value}", row.format("y")) if before else (row.format("x"), f"y[i, j] = ({value}) - m[i]")
+    (spec,) = load_text(
+        "cugen: 1\nkernel: rows\nparams: {N: 70, K: 64}\narrays:\n  x: {shape: [N, K], dtype: float32}\n"
+        "  m: {shape: [N], dtype: float32}\n  y: {shape: [N, K], dtype: float32}\n"
+        "compute: |\n" + "".join(f"  {line}\n" for line in lines)
+    )
+    assert list(bounds_faults(generate(spec, remarks="none"), {})) == []
+
+
 def boundaries(text: str) -> list[bool]:
     changed = with_boundaries_of_guarded_reads(with_canonical_expressions(spec_of(text)))
     (statement,) = changed.statements
@@ -92,7 +105,7 @@ def boundaries(text: str) -> list[bool]:
     "text",
     [
         "sum(where(k <= i, x[i - k, k], 0), k)",  # a condition on its own index bounds the loop
-        "where(i >= 10, x[i - 10, j], 0)",  # no loop
+        "where(i >= 10, x[i - 10, j], 0)",  # no loop in the spec
         "where(i < N - 1, sum(x[i, k], k), 0)",  # inside anyway
         "cumsum(x[i, j], j)",
     ],
