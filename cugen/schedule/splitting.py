@@ -65,12 +65,13 @@ def _with_solved_congruences(spec: Spec) -> Spec:
 
 
 def _without_loops(spec: Spec) -> Spec:
-    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then;
-    the same object if there are none."""
+    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then,
+    and none divides it into steps; the same object if there are none."""
     context, statements = make_context(spec), list[Statement]()
     for statement in spec.statements:
         unrolled = without_loops(statement, spec)
         is_better = unrolled and not _is_taken(statement, context) and _is_taken(unrolled, context)
+        is_better = is_better and _split(_single(statement, context)) is None
         statements.append(unrolled if unrolled and is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
