@@ -137,3 +137,19 @@ def test_an_index_of_minus_one_that_a_condition_excludes_is_no_subscript(loop: s
     inputs.arrays["t"][::3] = -1  # in place of what is drawn, which is in bounds
     run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), inputs=inputs)
     assert run.verification.passed, run.verification.messages
+
+
+@pytest.mark.parametrize("entries", [24, 300])
+@pytest.mark.parametrize("loop", ["sum(where({0} >= 0, x[{0}, j], 0), l)", "max(where({0} >= 0, x[{0}, j], -inf), l)"])
+def test_an_index_of_minus_one_that_a_loop_leaves_out_is_no_subscript(loop: str, entries: int) -> None:
+    """As the padding of a bag of embeddings is marked."""
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: bag\nparams: {{N: 9, K: 64, L: {entries}}}\narrays:\n"
+        "  u: {shape: [N, L], dtype: int32}\n  x: {shape: [100, K], dtype: float32}\n"
+        f"  y: {{shape: [N, K], dtype: float32}}\ncompute: y[i, j] = {loop.format('u[i, l]')}\n"
+    )
+    kernel = generate(spec, remarks="none")
+    inputs = draw(spec, known_params(spec, {}), 0)
+    inputs.arrays["u"][:, ::3] = -1
+    run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), inputs=inputs)
+    assert run.verification.passed, run.verification.messages
