@@ -82,7 +82,7 @@ def test_a_kernel_that_faults_or_hangs_costs_its_process(device: GpuDevice) -> N
     ):
         process = Process(COMMAND, gpus()[0], 20.0)
         try:
-            assert process.ask(opening(spec, {}, 0, right)) == {"opened": True}
+            assert process.ask(opening(spec, {}, 0, right))["opened"] is True
             wrong = {**right, "number": number, "source": kernel.source[:start] + body + kernel.source[start:]}
             with pytest.raises(WorkerFault, match=said):
                 process.ask(request([wrong, right], samples=5, budget_us=1e5))
