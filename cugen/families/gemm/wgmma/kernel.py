@@ -83,7 +83,8 @@ class WgmmaKernel:
         symbols, context = self.lowering.symbols, self.request.context
         indices = contraction.indices
         self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
-        sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
+        # The last cluster has a block beyond the last tile where their number isn't a multiple of its blocks.
+        sizes = {contraction.m.name: config.block_m * config.multicast, contraction.n.name: config.block_n}
         self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
         self.tiles_m = self._count("TILES_M", contraction.m.name, config.block_m)
         self.tiles_n = self._count("TILES_N", contraction.n.name, config.block_n)
