@@ -15,7 +15,10 @@ _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
+MULTICASTS = ("multicast", "multicast_n")  # tunables by which the blocks of a cluster share tiles of B or of A
 PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
+# Multiprocessors that clusters of a size leave idle, since a GPC has no multiple of it (measured on an H100).
+_IDLE_MULTIPROCESSORS = {1: 0, 2: 0, 4: 12, 8: 12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class WgmmaConfig(TileConfig):
     the tiles; or with no producer a thread of the consumers, behind barriers of the block. A thread's accumulators are
     2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums of a k-tile are added to others in
     float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster have consecutive tiles along M:
-    each copies a part of B's tile for all of them. `gives_registers`: the producer is a whole warpgroup, whose
+    each copies a part of B's tile for all of them; `multicast_n` blocks have them along N, and share tiles of A.
+    `gives_registers`: the producer is a whole warpgroup, whose
     registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for each part of a
     warpgroup's tile, and stores all of them after one barrier. `stores_matrices`: a warp writes 8 x 8 elements there at
     a time (stmatrix), in place of two of a lane."""
@@ -33,6 +37,7 @@ class WgmmaConfig(TileConfig):
     consumers: int = 1
     promotes: bool = False
     multicast: int = 1
+    multicast_n: int = 1
     gives_registers: bool = False
     stores_at_once: bool = False
     has_producer: bool = True
@@ -44,9 +49,14 @@ class WgmmaConfig(TileConfig):
         return self.instruction
 
     @property
+    def sharing(self) -> int:
+        """Blocks of a cluster that share tiles of an operand."""
+        return max(self.multicast, self.multicast_n)
+
+    @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return max(self.split_k, self.multicast)
+        return max(self.split_k, self.sharing)
 
     @property
     def is_persistent(self) -> bool:
@@ -109,6 +119,7 @@ def config_of(
     split_k: int = 1,
     promotes: bool = False,
     multicast: int = 1,
+    multicast_n: int = 1,
     gives_registers: bool = False,
     has_producer: bool = True,
 ) -> WgmmaConfig:
@@ -131,9 +142,15 @@ def config_of(
         consumers=consumers,
         promotes=promotes,
         multicast=multicast,
+        multicast_n=multicast_n,
         gives_registers=gives_registers,
         has_producer=has_producer,
     )
+
+
+def resident_clusters(sms: int, size: int) -> int:
+    """Clusters of so many blocks, each alone on its multiprocessor, that are resident at once."""
+    return (sms - _IDLE_MULTIPROCESSORS[size]) // size
 
 
 def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool) -> int:

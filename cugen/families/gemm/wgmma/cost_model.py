@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule
-from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.config import WgmmaConfig, resident_clusters
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
@@ -81,7 +81,6 @@ class Calibration:
     overlap: float = 4.19  # exponent of computation and memory, of which the longer one takes nearly all the time
     read: float = 0.851  # fraction of the bandwidth
     write: float = 0.743
-    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((1, 0), (2, 0), (4, 12), (8, 12))  # by cluster size
 
 
 # 828 configs of 94 shapes in bfloat16, cold, on an NVIDIA H100 (tests/data/wgmma_drawn_h100.csv). Of pixels and
@@ -95,8 +94,8 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     problem, device = problem_of(contraction), device_of(contraction.request.target)
     block_m, block_n = int(config.block_m), int(config.block_n)
     rows = -(-problem.m // (block_m * config.multicast))
-    tiles = rows * -(-problem.n // block_n) * problem.batch
-    resident = (device.sms - dict(fitted.cluster_idle_multiprocessors)[config.cluster]) // config.cluster
+    tiles = rows * -(-problem.n // (block_n * config.multicast_n)) * problem.batch
+    resident = resident_clusters(device.sms, config.cluster)
     waves = -(-tiles // resident)
     schedule = stream_k_schedule_of(contraction, config) if config.stream_k else None
     active = schedule.blocks if schedule else min(tiles, resident) * config.cluster
@@ -111,7 +110,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     k_tile = max(k_tile, of_multiprocessor * fitted.row + fitted.row_k_tile)
     if config.promotes:
         k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
-    if config.multicast > 1:
+    if config.sharing > 1:
         k_tile += fitted.multicast_pixels if any(o.window for o in contraction.operands) else fitted.multicast_k_tile
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     k_tile += fitted.second_matrix if config.matrices_m > 1 else 0.0
@@ -132,7 +131,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     seconds = (read / fitted.read + written / fitted.write) / device.bandwidth
     overlapped: float = (computation**fitted.overlap + (1e6 * seconds) ** fitted.overlap) ** (1 / fitted.overlap)
     exchange = fitted.exchange + fitted.exchange_of_element * block_m * block_n if config.split_k > 1 else 0.0
-    exchange += fitted.multicast if config.multicast > 1 else 0.0
+    exchange += fitted.multicast if config.sharing > 1 else 0.0
     if schedule:
         reloaded = _reloaded_bytes(contraction, config, schedule, read, fitted)
         exchange += fitted.stream_k + 1e6 * reloaded / fitted.read / device.bandwidth
@@ -209,6 +208,6 @@ def _rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) ->
             l2_factor = max(l2_factor, fitted.half_line_factor)
             row_factor = max(row_factor, fitted.half_line_row_factor)
         rows = _copied_rows(contraction, operand, config)
-        of_l2 += l2_factor * rows / (1 if operand.is_along_m else config.multicast)
+        of_l2 += l2_factor * rows / (config.multicast_n if operand.is_along_m else config.multicast)
         of_multiprocessor += row_factor * rows
     return of_l2, of_multiprocessor

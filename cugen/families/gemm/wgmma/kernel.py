@@ -18,6 +18,7 @@ from cugen.families.gemm.wgmma.config import (
     PRODUCER_REGISTERS,
     WgmmaConfig,
     available_registers,
+    resident_clusters,
 )
 from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
@@ -83,8 +84,9 @@ class WgmmaKernel:
         symbols, context = self.lowering.symbols, self.request.context
         indices = contraction.indices
         self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
-        # The last cluster has a block beyond the last tile where their number isn't a multiple of its blocks.
-        sizes = {contraction.m.name: config.block_m * config.multicast, contraction.n.name: config.block_n}
+        # Blocks of a cluster have tiles beyond the last one where their number isn't a multiple of theirs.
+        sizes = {contraction.m.name: config.block_m * config.multicast}
+        sizes |= {contraction.n.name: config.block_n * config.multicast_n}
         self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
         self.tiles_m = self._count("TILES_M", contraction.m.name, config.block_m)
         self.tiles_n = self._count("TILES_N", contraction.n.name, config.block_n)
@@ -151,7 +153,7 @@ class WgmmaKernel:
         consuming = self._over_tiles(tile_definitions, tile)
         consumers = (self._registers(increases=True), *consuming, *self._drain(epilogue))
         copies_first, init, roles = self._roles(tile_definitions, initialisation, producing, consumers)
-        is_shared = self.config.multicast > 1
+        is_shared = self.config.sharing > 1
         return (
             Section("copies_first", copies_first),
             Section("initialise_barriers", init),
@@ -224,7 +226,7 @@ class WgmmaKernel:
         """Whether one thread copies all k-tiles before the barrier of the block: it refills no stage, so it waits for
         nobody, and the latency of the copies begins with the kernel."""
         config = self.config
-        return not (self.pipeline.refills or self.is_persistent or config.gives_registers or config.multicast > 1)
+        return not (self.pipeline.refills or self.is_persistent or config.gives_registers or config.sharing > 1)
 
     def _roles(
         self,
@@ -268,7 +270,7 @@ class WgmmaKernel:
     @property
     def _clusters(self) -> int:
         """Clusters, or single blocks, that are resident at once."""
-        return self._sms // self.config.multicast
+        return resident_clusters(self._sms, self.config.sharing)
 
     @property
     def _consumer_threads(self) -> Integer:
@@ -348,7 +350,9 @@ class WgmmaKernel:
         batches = [self.extents[index.name] for index in contraction.batch]
         if config.multicast > 1:  # the tiles of a cluster count as one
             tiles_m = ceil_div(tiles_m, config.multicast)
-        self.cluster_rows = tiles_m
+        if config.multicast_n > 1:
+            tiles_n = ceil_div(tiles_n, config.multicast_n)
+        self.cluster_rows, self.cluster_columns = tiles_m, tiles_n
         self.tile_count = tiles_m * tiles_n * sympy.Mul(*batches)
         nodes: list[Node] = []
         tile, *batch = digits(self._tile_number(), [tiles_m * tiles_n, *batches])
@@ -359,6 +363,8 @@ class WgmmaKernel:
         row, column = self._rasterised(tile, nodes)
         if config.multicast > 1:
             row = row * config.multicast + self.rank
+        if config.multicast_n > 1:
+            column = column * config.multicast_n + self.rank
         origin = {
             m: self._define(f"{m}0", row * integer(config.block_m), nodes),
             n: self._define(f"{n}0", column * integer(config.block_n), nodes),
@@ -375,7 +381,7 @@ class WgmmaKernel:
         self.is_persistent = clusters < count
         if not self.is_persistent:
             return self.cluster_index
-        self.stride = self._size("CLUSTERS" if config.multicast > 1 else "BLOCKS", self._clusters)
+        self.stride = self._size("CLUSTERS" if config.sharing > 1 else "BLOCKS", self._clusters)
         self.tile_index = replace(loop_variable("tile", self.tile_count, lowering), range=(0, count - 1))
         lowering.ranges[self.tile_index.symbol] = self.tile_index.range
         before = self.tile_index.symbol - self.cluster_index
@@ -392,7 +398,7 @@ class WgmmaKernel:
         if bounds(tiles_m, self.lowering.ranges)[1] <= raster:
             return Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
         nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
-        rows, per_group = integer(raster), integer(raster) * self.tiles_n
+        rows, per_group = integer(raster), integer(raster) * self.cluster_columns
         first_row = rows * self._define("group", FloorDiv(tile, per_group), nodes)
         in_group = Mod(tile, per_group)
         known = self.request.context.static(self._unnamed(tiles_m))

@@ -128,7 +128,7 @@ def _by_stride(array: Array, context: Context) -> tuple[int, ...] | None:
 
 
 def _shares(operand: Operand, config: WgmmaConfig) -> int:
-    return 1 if operand.is_along_m else config.multicast
+    return config.multicast_n if operand.is_along_m else config.multicast
 
 
 def _extent(operand: Operand, config: WgmmaConfig) -> int:

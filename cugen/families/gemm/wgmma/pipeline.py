@@ -49,7 +49,7 @@ class Pipeline:
         """By one thread, before a barrier of the block."""
         barriers = [InitBarrier(_barrier(self.full, self.stage.symbol), 1)]
         if self.empty is not None:
-            arrivals = WARPS_OF_WARPGROUP * self.config.consumers * self.config.multicast
+            arrivals = WARPS_OF_WARPGROUP * self.config.consumers * self.config.sharing
             barriers.append(InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals))
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 
@@ -82,7 +82,7 @@ class Pipeline:
         it."""
         if self.empty is None:
             return ()
-        blocks = self.config.multicast
+        blocks = self.config.sharing
         if blocks == 1:
             arrive, lanes = ArriveBarrier(_barrier(self.empty, stage)), Comparison(lane, "==", integer(0))
         else:

@@ -270,7 +270,8 @@ class PixelTiles(OperandTiles):
         indices = [index for index, _ in self.parts[self.operand.mn.name]]
         extents = [self.context.extent(index) for index in indices]
         # The last tile of a cluster may begin after the last pixel. After that of a single image there is none.
-        wraps = self.config.multicast > 1 and self.images.image != IndexValue(indices[0].name)
+        is_clustered = (self.config.multicast if self.operand.is_along_m else self.config.multicast_n) > 1
+        wraps = is_clustered and self.images.image != IndexValue(indices[0].name)
         comment = Comment("the output of the tile's first row")
         return comment, *self._define(indices, first, extents, wraps=wraps)
 

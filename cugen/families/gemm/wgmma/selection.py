@@ -7,10 +7,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
-from cugen.families.gemm.wgmma.config import BLOCK_ID_BYTES, WgmmaConfig, available_registers, config_of, registers_of
+from cugen.families.gemm.wgmma.config import (
+    BLOCK_ID_BYTES,
+    MULTICASTS,
+    WgmmaConfig,
+    available_registers,
+    config_of,
+    registers_of,
+)
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands import stage_bytes
@@ -28,9 +35,10 @@ BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
 _MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
 CLUSTER_SIZES = (2, 4, 8)  # of split-K
+MULTICAST_SIZES = (2, 4)
 NO_PRODUCER = "none"
 STMATRIX = "stmatrix"
-SHARING = ("split_k", "stream_k", "multicast")  # tunables by which blocks share the work of a tile, or its copies
+SHARING = ("split_k", "stream_k", *MULTICASTS)  # tunables by which blocks share the work of a tile, or its copies
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
@@ -47,7 +55,8 @@ TUNABLES = (
         "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
         reorders=True,
     ),
-    Tunable("multicast", (1, 2), "by shape", "blocks of a cluster that share tiles of B, along M"),
+    Tunable("multicast", (1, *MULTICAST_SIZES), "by shape", "blocks of a cluster that share tiles of B, along M"),
+    Tunable("multicast_n", (1, *MULTICAST_SIZES), "by shape", "blocks of a cluster that share tiles of A, along N"),
     Tunable(
         "producer",
         ("warp", NO_PRODUCER),
@@ -75,16 +84,17 @@ def configs(
     if is_search and not {"producer", *SHARING} & contraction.tunables.keys():
         yield from _without_producer(contraction, instruction)
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
-        for split_k, multicast in _clusters(contraction, block_m, block_n, instruction):
+        for split_k, multicast, multicast_n in _clusters(contraction, block_m, block_n, instruction):
             config = config_of(
                 instruction,
                 block_m,
                 block_n,
                 _MIN_STAGES,
-                raster=_raster_of(contraction, block_m * multicast, block_n),
+                raster=_raster_of(contraction, block_m * multicast, block_n * multicast_n),
                 split_k=split_k,
                 promotes=promotes(contraction, instruction),
                 multicast=multicast,
+                multicast_n=multicast_n,
                 gives_registers=gives_registers,
             )
             waves_of_config = [*requested_waves(contraction, config)]
@@ -133,24 +143,32 @@ def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
 
 def _clusters(
     contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction
-) -> Iterator[tuple[int, int]]:
-    """The clusters of a block tile: blocks that split K, and blocks that share tiles of B."""
-    requested = contraction.tunables.get("multicast", 0)
-    helps = requested == 2 or (requested == 0 and contraction.context.max_extent(contraction.m) > block_m)
+) -> Iterator[tuple[int, int, int]]:
+    """The clusters of a block tile: blocks that split K, blocks that share tiles of B, and blocks that share tiles of
+    A."""
+    along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in MULTICASTS)
+    max_extent = contraction.context.max_extent
     for split_k in _splits(contraction, block_m, block_n, instruction):
-        if requested in (0, 1):
-            yield split_k, 1
-        if split_k == 1 and helps and _may_share(contraction, block_n, instruction):
-            yield 1, 2
+        if along_m <= 1 and along_n <= 1:
+            yield split_k, 1, 1
+        for size in MULTICAST_SIZES if split_k == 1 else ():
+            # Of clusters that nobody requested more than half of the blocks have a tile.
+            has_rows = along_m == size or (not along_m and max_extent(contraction.m) > size // 2 * block_m)
+            has_columns = along_n == size or (not along_n and max_extent(contraction.n) > size // 2 * block_n)
+            if has_rows and along_n <= 1 and _may_share(contraction.b_operands, block_n, size, contraction):
+                yield 1, size, 1
+            if has_columns and along_m <= 1 and _may_share(contraction.a_operands, block_m, size, contraction):
+                yield 1, 1, size
 
 
-def _may_share(contraction: Contraction, block_n: int, instruction: WgmmaInstruction) -> bool:
-    """Whether two blocks can each copy half a tile of B. Pixels of images aren't copied for other blocks."""
-    (b,) = contraction.b_operands
-    if b.window is not None:
+def _may_share(operands: tuple[Operand, ...], extent: int, size: int, contraction: Contraction) -> bool:
+    """Whether so many blocks can each copy an equal part of an operand's tile of so many rows or columns. Pixels of
+    images aren't copied for other blocks."""
+    (operand,) = operands
+    if operand.window is not None:
         return False
-    unit = SWIZZLE_PERIOD_ROWS if b.is_k_major else SWIZZLED_ROW_BYTES // instruction.element_bytes
-    return contraction.context.max_extent(contraction.n) >= block_n and block_n % (2 * unit) == 0
+    unit = SWIZZLE_PERIOD_ROWS if operand.is_k_major else SWIZZLED_ROW_BYTES // operand.array.dtype.bytes
+    return contraction.context.max_extent(operand.mn) >= extent and extent % (size * unit) == 0
 
 
 def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
@@ -274,13 +292,22 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
     if not any(pair for block_m, block_n, _ in tiles for pair in _clusters(contraction, block_m, block_n, instruction)):
-        (b,) = contraction.b_operands
-        if b.window is not None:
-            return Refusal(f"shares tiles of matrices, and {b.read.array} has images", "schedule.multicast")
-        unit = "by halves of whole swizzled rows"
-        text = f"shares tiles of B in clusters that don't split K, {unit} inside {contraction.n.name}"
-        return Refusal(text, "schedule.multicast")
+        return _refused_multicast(contraction)
     return Refusal("has too little shared memory for so many stages of this tile", "schedule.stages")
+
+
+def _refused_multicast(contraction: Contraction) -> Refusal:
+    """Why no cluster shares the tiles that the schedule requests."""
+    along_m, along_n = (int(contraction.tunables.get(name, 1)) > 1 for name in MULTICASTS)
+    if along_m and along_n:
+        return Refusal("shares tiles of B or of A, not of both", "schedule.multicast_n")
+    key = f"schedule.{MULTICASTS[along_n]}"
+    (operand,) = contraction.a_operands if along_n else contraction.b_operands
+    if operand.window is not None:
+        return Refusal(f"shares tiles of matrices, and {operand.read.array} has images", key)
+    parts = "by equal parts of whole swizzled rows"
+    text = f"shares tiles of {'BA'[along_n]} in clusters that don't split K, {parts} inside {operand.mn.name}"
+    return Refusal(text, key)
 
 
 def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:
@@ -299,6 +326,7 @@ def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
         "split_k": config.split_k,
         "multicast": config.multicast,
     }
+    tunables |= {"multicast_n": config.multicast_n} if config.multicast_n > 1 else {}
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
     tunables |= {"epilogue": STMATRIX} if config.stores_matrices else {}

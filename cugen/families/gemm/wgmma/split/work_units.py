@@ -10,7 +10,7 @@ from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.selection import search_space
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
-from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.config import MULTICASTS, WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import has_wide_offsets
 from cugen.families.gemm.wgmma.pixels import k_tiles_of
 
@@ -31,8 +31,8 @@ def _tiles(contraction: Contraction, config: WgmmaConfig) -> int:
 
 def why_no_stream_k(contraction: Contraction) -> str:
     """Why stream-K is invalid for the GEMM; empty if it is valid."""
-    if int(contraction.tunables.get("multicast", 1)) > 1:
-        return "with stream-K, blocks share no tiles of B"
+    if any(int(contraction.tunables.get(name, 1)) > 1 for name in MULTICASTS):
+        return "with stream-K, blocks share no tiles"
     if reason := search_space.why_no_stream_k(contraction):
         return reason
     if has_wide_offsets(contraction):  # and ptxas may spill registers
@@ -55,7 +55,7 @@ def searched_waves(contraction: Contraction, config: WgmmaConfig) -> Iterator[in
     """The waves that a search times where the schedule leaves them open: each number that distributes them in another
     way and may pay off."""
     tunables = contraction.tunables
-    is_scheduled = contraction.request.schedule.block or {"stream_k", "split_k", "multicast"} & tunables.keys()
+    is_scheduled = contraction.request.schedule.block or {"stream_k", "split_k", *MULTICASTS} & tunables.keys()
     if config.cluster > 1 or is_scheduled or why_no_stream_k(contraction):
         return
     tiles, sms = _tiles(contraction, config), device_of(contraction.request.target).sms
