@@ -72,8 +72,8 @@ def provenance(context: Context, plan: Plan, remarks: Remarks | None = None) -> 
 class _MarkingPrinter(NodePrinter):
     """Prints each access after a mark with its identity."""
 
-    def lvalue(self, access: Access) -> str:
-        return f"\x01{access.serial}\x02{super().lvalue(access)}"
+    def lvalue(self, access: Access, shown: Access | None = None) -> str:
+        return f"\x01{access.serial}\x02{super().lvalue(access, shown)}"
 
 
 class _StatementMarkingPrinter(StatementPrinter):

@@ -69,9 +69,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A conjunction of comparisons of index expressions, by which the analysis partitions a launch."""
+    """A conjunction of comparisons of index expressions, by which the analysis partitions a launch.
+
+    With `elected_of` it is printed as `elect_one()` after the comparisons that choose the warp; `terms` are those of a
+    thread in its place."""
 
     terms: tuple[Comparison, ...]
+    elected_of: tuple[Comparison, ...] | None = None
 
 
 Condition = Guard | Expr
@@ -99,8 +103,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Define:
-    """Defines an index. With `then` it is a second counter in the header of the enclosing loop: 0 first, `then` after
-    each trip."""
+    """Defines an index. With `then` it is a second counter in the header of the enclosing loop: first what its
+    definition is where the loop begins, `then` after each trip, when counters before it have their next values."""
 
     index: Index
     then: Integer | None = None

@@ -130,7 +130,7 @@ class AwaitWgmmas:
 @dataclass(frozen=True, slots=True, eq=False)
 class Wgmma:
     """A warpgroup's multiplication of two matrices in shared memory, asynchronously:
-    `wgmma_m64n256k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][m][k]), …, k > 0)`.
+    `wgmma_m64n256k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][m][0], k), …, k > 0)`.
 
     `acc_upper` and `acc_lower` are a lane's accumulators of two rows, `n` / 4 of each. Where the number `k` of the
     sum's terms before is 0 they are overwritten. `a` and `b` name the first elements of the operands. One that is

@@ -27,6 +27,7 @@ _GENERATED = """
     mma_m16n8k32_e4m3_as_f16 mma_m16n8k32_e5m2_as_f16 mma_m16n8k32_e4m3_e5m2_as_f16 mma_m16n8k32_e5m2_e4m3_as_f16
     mma_m16n8k8_tf32 to_tf32 ldmatrix_x4 ldmatrix_x4_trans stmatrix_x4
     k_major_matrix mn_major_matrix fence_proxy_async prefetch_tensor_map setmaxnreg_dec setmaxnreg_inc
+    elect_one
     mbarrier_arrive mbarrier_arrive_cluster mbarrier_arrive_expect_tx mbarrier_init mbarrier_init_fence mbarrier_wait
     tma_load_2d tma_load_3d tma_load_2d_multicast tma_load_3d_multicast
     tma_load_im2col_3d tma_load_im2col_4d tma_load_im2col_5d

@@ -142,6 +142,21 @@ def test_requested_forms_are_within_their_bounds(
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.parametrize("sizes", [(1016, 512, 272), (320, 640, 1040), (2056, 5000, 1304)], ids=["few", "odd", "waves"])
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+@pytest.mark.parametrize("shared", ["multicast: 2", "multicast: 4", "multicast_n: 2", "multicast_n: 4"])
+def test_tiles_that_blocks_share_are_within_their_bounds(
+    device: GpuDevice, shared: str, result: str, layout: str, sizes: tuple[int, int, int]
+) -> None:
+    block = "m: 256, n: 64" if "multicast_n" in shared else "m: 64, n: 256"
+    kernel = generated(
+        spec_of("bfloat16", result, layout, *sizes, value="{sum} + bias[n]", schedule=f", block: {{{block}}}, {shared}")
+    )
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, run.verification.messages
+
+
 SIZES = "{multiple_of: 8, range: [8, 8192]}"
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import sympy
 
 from cugen.analysis.pipelines.claims import NotRecognised
+from cugen.analysis.pipelines.counters import counted_by_fill
 from cugen.analysis.pipelines.expressions import (
     BLOCK,
     BLOCK_ID,
@@ -326,13 +327,15 @@ class _Walk:
             body = tuple(n for n in node.body if n not in node.counted)
             items = tuple(self.items(body, replace(scope, values=values)))
             return PipelineLoop(start, stop, step, False, scope.threads, items, self._trips(loop, stop))
-        if node.counted or start != 0:
-            raise NotRecognised("a loop over k-tiles has another counter, or doesn't begin at 0")
+        if start != 0:
+            raise NotRecognised("a loop over k-tiles doesn't begin at 0")
         values[loop.index.symbol] = step * K_TILE
         made = PipelineLoop(start, stop, step, True, scope.threads, (), self._trips(loop, stop))
         inner = replace(scope, values=values, base=self._base(scope, made.trips, K_TILE), k_stop=stop)
+        inner = replace(inner, values={**values, **counted_by_fill(node.counted, inner.values, inner.base)})
+        body = tuple(n for n in node.body if n not in node.counted)
         before = self.k_tiles_before if self.counted_name in scope.values else None
-        return replace(made, items=tuple(self.items(node.body, inner)), k_tiles_before=before)
+        return replace(made, items=tuple(self.items(body, inner)), k_tiles_before=before)
 
     def _loop_over_units(self, node: For, start: Integer, stop: Integer, scope: Scope) -> PipelineLoop:
         """The loop over a block's work units, which WAVE numbers; of a unit that there isn't, nothing is executed."""

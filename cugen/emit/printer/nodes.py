@@ -35,7 +35,7 @@ from cugen.plan.nodes import (
     StoreMatrix,
 )
 from cugen.plan.remarks import own_accesses
-from cugen.plan.symbols import Integer, Ranges, bounds, integer
+from cugen.plan.symbols import BitXor, Integer, Ranges, bounds, integer
 from cugen.spec.expressions import Const, Expr
 from cugen.spec.types import DType, Kind
 
@@ -104,23 +104,38 @@ class NodePrinter(ValuePrinter):
             stop = f"<= {self.integer(loop.stop - 1)}"
         step = f"++{name}" if loop.step == 1 else f"{name} += {self.integer(integer(loop.step))}"
         for counter in node.counted:
-            start += f", {counter.index.name} = 0"
             counted = counter.index
-            is_increment = counter.then == counted.symbol + 1
-            step += f", ++{counted.name}" if is_increment else f", {counted.name} = {self.integer(counter.then)}"
+            first = counted.definition.xreplace({loop.index.symbol: loop.start})
+            start += f", {counted.name} = {self.integer(first)}"
+            step += f", {self._next(counted.name, counted.symbol, counter.then)}"
         return f"for ({kind} {name} = {start}; {name} {stop}; {step})"
 
+    def _next(self, name: str, counter: Integer, then: Integer | None) -> str:
+        """The assignment of a counter's next value."""
+        assert then is not None
+        if then == counter + 1:
+            return f"++{name}"
+        if isinstance(then, BitXor) and counter in then.args:
+            (changed,) = (arg for arg in then.args if arg != counter)
+            return f"{name} ^= {self.integer(changed)}"
+        return f"{name} = {self.integer(then)}"
+
     def condition(self, condition: Condition) -> str:
-        return self.integers.guard(condition) if isinstance(condition, Guard) else self.print(condition)
+        if not isinstance(condition, Guard):
+            return self.print(condition)
+        if condition.elected_of is None:
+            return self.integers.guard(condition)
+        self.functions.setdefault(("elect_one", ""))
+        return " && ".join((*map(self.integers.comparison, condition.elected_of), "elect_one()"))
 
     def negated(self, guard: Guard) -> str:
         return self.integers.negated(guard)
 
-    def lvalue(self, access: Access) -> str:
-        """`A[m * K + k]`; every access in the source is printed here."""
+    def lvalue(self, access: Access, shown: Access | None = None) -> str:
+        """`A[m * K + k]`; every access in the source is printed here. `shown` is an element to print in its place."""
         self.printed.append(access)
         self.texts[access.serial] = self.text(access)
-        return self.texts[access.serial]
+        return self.texts[access.serial] if shown is None else self.text(shown)
 
     def text(self, access: Access) -> str:
         symbol, access = access.printed()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan.memory import Access
 from cugen.plan.pipeline_nodes import (
@@ -22,6 +24,7 @@ from cugen.plan.pipeline_nodes import (
     TensorStore,
     Wgmma,
 )
+from cugen.plan.symbols import integer
 
 HEADER = "cuda.h"  # of CUtensorMap, which file.cu.j2 declares for NVRTC
 
@@ -90,10 +93,14 @@ def _wgmma(node: Wgmma, printer: NodePrinter) -> str:
 
 
 def _matrix(access: Access, block_bytes: int, printer: NodePrinter) -> str:
-    """The descriptor of an operand."""
+    """The descriptor of an operand: of the row or the block of its tile, and the k of the instruction, a constant that
+    a compiler adds to it."""
     name = "mn_major_matrix" if block_bytes else "k_major_matrix"
     printer.functions.setdefault((name, ""))
-    return f"{name}{f'<{block_bytes}>' if block_bytes else ''}({_address(access, printer)})"
+    stage, row_or_block, k, *column = access.subscripts
+    first = replace(access, subscripts=(stage, row_or_block, integer(0), *column))
+    template = f"<{block_bytes}>" if block_bytes else ""
+    return f"{name}{template}(&{printer.lvalue(access, first)}, {printer.integer(k)})"
 
 
 def _address(access: Access, printer: NodePrinter) -> str:

@@ -17,6 +17,7 @@ from cugen.plan.nodes import (
     Barrier,
     ClusterBarrier,
     Comparison,
+    Define,
     For,
     Guard,
     If,
@@ -42,7 +43,7 @@ from cugen.plan.pipeline_nodes import (
     TensorStore,
     Wgmma,
 )
-from cugen.plan.symbols import Mod, integer, symbol
+from cugen.plan.symbols import BitXor, Mod, integer, symbol
 from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
@@ -374,16 +375,24 @@ def test_loops_of_different_length_are_refuted(name):
 
 
 def test_numbers_that_start_at_0_in_each_output_tile_are_not_proved():
-    def without_wave(expr: sympy.Expr) -> sympy.Expr:
-        return expr.xreplace({symbol("fill"): symbol("k0") / 64})
+    def without_wave(node: Node) -> tuple[Node, ...] | None:
+        if not isinstance(node, Define) or node.then is None or node.index.name == "wave":
+            return None
+        definition = node.index.definition.xreplace({symbol("wave"): integer(0)})
+        return (replace(node, index=replace(node.index, definition=definition)),)
 
-    kernel = changed(
-        gemm(),
-        lambda node: (
-            (with_expressions(node, without_wave),) if isinstance(node, AwaitBarrier | ArriveBarrier) else None
-        ),
-    )
-    assert proof_of(kernel).verdict != "proved"
+    assert proof_of(changed(gemm(), without_wave)).verdict != "proved"
+
+
+@pytest.mark.parametrize("name", ["stage", "full_parity", "empty_parity"])
+@pytest.mark.parametrize("then", [lambda counter: counter, lambda counter: BitXor(counter, 1), lambda _: integer(0)])
+def test_counters_with_other_values_than_their_definitions_are_not_proved(name, then):
+    def counting_otherwise(node: Node) -> tuple[Node, ...] | None:
+        if not isinstance(node, Define) or node.then is None or node.index.name != name:
+            return None
+        return (replace(node, then=then(node.index.symbol)),)
+
+    assert proof_of(changed(gemm(), counting_otherwise)).verdict == "unknown"
 
 
 def test_a_collective_instruction_of_a_part_of_a_warpgroup_is_refuted():

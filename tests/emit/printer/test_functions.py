@@ -66,6 +66,7 @@ LOADS_OF_MATRICES = ("ldmatrix_x4", "ldmatrix_x4_trans")
 # Of asynchronous pipelines, by their uses; for sm_90a.
 OF_PIPELINES = {
     "prefetch_tensor_map": "prefetch_tensor_map(&map)",
+    "elect_one": "if (elect_one()) prefetch_tensor_map(&map)",
     "mbarrier_init": "mbarrier_init(&full, 1)",
     "mbarrier_init_fence": "mbarrier_init_fence()",
     "mbarrier_arrive": "mbarrier_arrive(&full)",
@@ -269,7 +270,7 @@ def test_pipelines_compile_for_sm_90a_without_a_warning():
         "    __shared__ __align__(1024) float tile[256];",
         "    __shared__ unsigned long long full;",
         *(f"    {use};" for use in OF_PIPELINES.values()),
-        "    out[threadIdx.x] = k_major_matrix(tile) + mn_major_matrix<8192>(tile);",
+        "    out[threadIdx.x] = k_major_matrix(tile, 16) + mn_major_matrix<8192>(tile, 16);",
         "}",
     ]
     assert [str(warning) for warning in compile_cubin("\n".join(body), "k", "sm_90a").warnings] == []

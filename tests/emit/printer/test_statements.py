@@ -12,6 +12,7 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
 from cugen.machine.mma import float64_instruction
 from cugen.machine.wgmma import INSTRUCTIONS
+from cugen.pieces.kernels import dense_array
 from cugen.plan import nodes, pipeline_nodes
 from cugen.plan.memory import Access, Array, TensorMap, Vector
 from cugen.plan.memory import Start as BasePointer
@@ -123,8 +124,8 @@ EVERY_NODE: tuple[Node, ...] = (
     pipeline_nodes.Wgmma(
         access(ACC, integer(0)),
         access(ACC, integer(8)),
-        access(TILE, integer(0)),
-        access(TILE, integer(4)),
+        Access(dense_array("a", FLOAT32, (2, 64, 16), "shared"), (integer(0), integer(8), K), "operand"),
+        Access(dense_array("b", FLOAT32, (2, 2, 16, 64), "shared"), (integer(1), integer(0), K, integer(0)), "operand"),
         INSTRUCTIONS["bfloat16", "bfloat16"],
         32,
         K,
@@ -176,7 +177,8 @@ mbarrier_wait(&full[0], 1);
 setmaxnreg_dec<40>();
 setmaxnreg_inc<232>();
 wgmma_fence();
-wgmma_m64n32k16_bf16<false, true>(&acc[0], &acc[8], k_major_matrix(&tile[0]), mn_major_matrix<8192>(&tile[4]), k > 0);
+wgmma_m64n32k16_bf16<false, true>(&acc[0], &acc[8], k_major_matrix(&a[0][8][0], k), \
+mn_major_matrix<8192>(&b[1][0][0][0], k), k > 0);
 wgmma_commit();
 wgmma_wait<0>();
 fence_proxy_async();

@@ -40,9 +40,12 @@ from cugen.plan.nodes import (
     Barrier,
     ClusterBarrier,
     Comment,
+    Comparison,
     Declare,
     Define,
     For,
+    Guard,
+    If,
     Loop,
     Node,
     Section,
@@ -239,11 +242,17 @@ class WgmmaKernel:
         if self._copies_first:
             first = (Section("initialise", initialisation), *producing)
             roles = when(self.index, "<", self._consumer_threads, consumers)
-            return (when(self.index, "==", self._consumer_threads, first),), (), (roles,)
-        producer = when(self.index, "==", self._consumer_threads, self._over_tiles(tile_definitions, producing))
+            return (If(self._producing(Comparison(self.index, ">=", self._consumer_threads)), first),), (), (roles,)
+        # Of a producer warpgroup only the first warp copies.
+        of_warp = [Comparison(self.index, "<", self._consumer_threads + WARP)] if self.config.gives_registers else []
+        producer = If(self._producing(*of_warp), self._over_tiles(tile_definitions, producing))
         producers = (self._registers(increases=False), Section("producer", (producer,)))
         init = when(self.index, "==", integer(0), initialisation)
         return (), (init,), (when(self.index, ">=", self._consumer_threads, producers, consumers),)
+
+    def _producing(self, *of_warp: Comparison) -> Guard:
+        """The condition of the thread that copies, in a branch of its warp where no comparisons choose that."""
+        return Guard((Comparison(self.index, "==", self._consumer_threads),), of_warp)
 
     def _tiles_of(self, operand: Operand, offset: int) -> OperandTiles:
         contraction, lowering = self.contraction, self.lowering

@@ -14,7 +14,6 @@ from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.families.gemm.wgmma.pixels import LastTile
 from cugen.machine.wgmma import WGMMA_M
-from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
@@ -24,6 +23,7 @@ from cugen.plan.nodes import (
     Declare,
     Define,
     For,
+    Index,
     Loop,
     Node,
     Section,
@@ -72,14 +72,17 @@ class MainLoop:
         self.k_tiles_before, self.warpgroup, self.rank = k_tiles_before, warpgroup, rank
         self.last_tile = LastTile.of(self.contraction, self.config.wgmma)
         self.k0 = loop_variable(f"{self.contraction.k.name}0", k_range.length, self.lowering)
-        self.fill_definitions, self.fill, self.filled_stage = self._define_fill()
+        # The k-tile's number among those of the block.
+        k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
+        self.fill = k_tile if k_tiles_before is None else k_tiles_before + k_tile
+        self.filled_stage: Integer = pipeline.stage.symbol
 
     def produce(self) -> tuple[Section, ...]:
         """The copies of the producer's thread."""
         stage, first_pixel = self.filled_stage, self.first_pixel()
         body = (
-            Section("stage", tuple(self.fill_definitions)),
-            Section("await_empty", self.pipeline.await_empty(stage, self.fill)),
+            Section("stage", self._stage(self.pipeline.empty_parity)),
+            Section("await_empty", self.pipeline.await_empty(stage)),
             *self._copies(stage, self.k0.symbol),
         )
         return first_pixel, self._over_k(body, "k_tiles")
@@ -111,23 +114,16 @@ class MainLoop:
         loop = Loop(self.k0, integer(0), self.k_range.length, self.config.block_k, rolled=True)
         return Section(name, (For(loop, body),))
 
-    def _define_fill(self) -> tuple[list[Define], Integer, Integer]:
-        """The k-tile's number among those of the block, named where stages are refilled, and its stage."""
-        nodes: list[Define] = []
-        k_tile = FloorDiv(self.k0.symbol, integer(self.config.block_k))
-        fill = k_tile if self.k_tiles_before is None else self.k_tiles_before + k_tile
-        if self.pipeline.refills:
-            nodes.append(define("fill", fill, self.lowering))
-            fill = nodes[-1].index.symbol
-        stage = self.pipeline.define_stage(fill)
-        return [*nodes, stage], fill, stage.index.symbol
+    def _stage(self, parity: Index) -> tuple[Define, ...]:
+        """The k-tile's stage, and the parity of the phase that is awaited where stages are refilled."""
+        stage = self.pipeline.define_stage(self.fill)
+        return (self.pipeline.define_parity(parity, self.fill), stage) if self.pipeline.refills else (stage,)
 
     def _accumulated(self, sums: Array) -> tuple[Section, ...]:
         """Sums stay in the accumulators of the instruction; a k-tile is multiplied while the one before is waited
         for."""
-        fill, stages = self.fill, self.config.stages
         after_first = Comparison(self.k0.symbol, ">", integer(0))
-        previous = self.pipeline.stage_of(fill + integer(stages) - 1)
+        previous = self.pipeline.stage_of(self.filled_stage + integer(self.config.stages) - 1)
         body = (
             *self._multiplied(sums, self.k0.symbol),
             Section("await_previous", (AwaitWgmmas(1),)),
@@ -172,8 +168,8 @@ class MainLoop:
         """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""
         config, last = self.config, self.last_tile
         return (
-            Section("stage", tuple(self.fill_definitions)),
-            Section("await_full", (self.pipeline.await_full(self.filled_stage, self.fill),)),
+            Section("stage", self._stage(self.pipeline.full_parity)),
+            Section("await_full", (self.pipeline.await_full(self.filled_stage),)),
             Section("fence", (FenceWgmma(),)),
             Section("multiply", self._multiply(accumulators, before, 0, last.terms if last else config.block_k)),
             Section("commit", (CommitWgmmas(),)),

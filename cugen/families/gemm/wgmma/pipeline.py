@@ -4,7 +4,7 @@ every consumer warp has read them; without a producer a barrier of the block doe
 
 All k-tiles of a block, over all its output tiles, are numbered: k-tile `fill` is in stage fill % STAGES, as the
 fill // STAGES-th of it, so that its phase of `full` has the parity of that number, and the phase of `empty` before it
-the other.
+the other. Loops over k-tiles count stages and parities, which takes less time than to divide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comment, Comparison, Declare, Define, Guard, If, Index, Node
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 from cugen.spec.types import UINT64
 
 
@@ -37,7 +37,11 @@ class Pipeline:
         if refills and config.has_producer:
             self.empty = _barriers("empty", config, lowering, offset + config.stages * BARRIER_BYTES)
         self.stage = Index(lowering.names.allocate("stage"), integer(0), (0, int(config.stages) - 1))
-        lowering.ranges[self.stage.symbol] = self.stage.range
+        self.full_parity, self.empty_parity = (
+            Index(lowering.names.allocate(f"{name}_parity"), integer(0), (0, 1)) for name in ("full", "empty")
+        )
+        for index in (self.stage, self.full_parity, self.empty_parity):
+            lowering.ranges[index.symbol] = index.range
 
     def declarations(self) -> tuple[Node, ...]:
         text = "mbarriers: full once the tiles of a stage have been copied"
@@ -54,17 +58,26 @@ class Pipeline:
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 
     def define_stage(self, fill: Integer) -> Define:
-        """The stage of k-tile `fill`."""
-        return Define(replace(self.stage, definition=self.stage_of(fill)))
+        """The stage of k-tile `fill`, which a loop over k-tiles counts where stages are filled again."""
+        stage = replace(self.stage, definition=self.stage_of(fill))
+        return Define(stage, Mod(stage.symbol + 1, self.stages) if self.refills else None)
+
+    def define_parity(self, parity: Index, fill: Integer) -> Define:
+        """The parity of a phase that is awaited for k-tile `fill`, which changes after the last stage: one of `full`,
+        or the phase of `empty` before it."""
+        before = 1 if parity == self.empty_parity else 0
+        definition = Mod(FloorDiv(fill, self.stages) + before, integer(2))
+        then = BitXor(parity.symbol, FloorDiv(self.stage.symbol + 1, self.stages))
+        return Define(replace(parity, definition=definition), then)
 
     def stage_of(self, fill: Integer) -> Integer:
         return Mod(fill, self.stages)
 
-    def await_empty(self, stage: Integer, fill: Integer) -> tuple[Node, ...]:
-        """Before the copy of k-tile `fill`; it doesn't wait for the first use of a stage."""
+    def await_empty(self, stage: Integer) -> tuple[Node, ...]:
+        """Before a copy; it doesn't wait for the first use of a stage."""
         if self.empty is None:
             return ()
-        return (AwaitBarrier(_barrier(self.empty, stage), Mod(FloorDiv(fill, self.stages) + 1, integer(2))),)
+        return (AwaitBarrier(_barrier(self.empty, stage), self.empty_parity.symbol),)
 
     def expect(self, stage: Integer) -> ArriveBarrier:
         return ArriveBarrier(_barrier(self.full, stage), integer(self.copied_bytes))
@@ -73,9 +86,8 @@ class Pipeline:
         """What the copies of a stage count at."""
         return _barrier(self.full, stage)
 
-    def await_full(self, stage: Integer, fill: Integer) -> AwaitBarrier:
-        phase = FloorDiv(fill, self.stages) if self.refills else integer(0)
-        return AwaitBarrier(_barrier(self.full, stage), Mod(phase, integer(2)))
+    def await_full(self, stage: Integer) -> AwaitBarrier:
+        return AwaitBarrier(_barrier(self.full, stage), self.full_parity.symbol if self.refills else integer(0))
 
     def release(self, stage: Integer, lane: Integer, *conditions: Comparison) -> tuple[Node, ...]:
         """By one lane of each consumer warp, once its warpgroup has read the stage; one for each block that copies to

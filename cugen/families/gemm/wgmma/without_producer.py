@@ -30,7 +30,7 @@ class BarrierMainLoop(MainLoop):
             return ()
         later = integer(self.config.stages) - 1
         prefetch = define("prefetch_k", self.k0.symbol + integer(self.config.block_k) * later, self.lowering)
-        stage = define("write_stage", self.pipeline.stage_of(self.fill + later), self.lowering)
+        stage = define("write_stage", self.pipeline.stage_of(self.filled_stage + later), self.lowering)
         k = prefetch.index.symbol
         is_there = Comparison(self.thread.index, "==", integer(0)), Comparison(k, "<", self.k_range.length)
         refill = If(Guard(is_there), (Section("stage", (stage,)), *self._copies(stage.index.symbol, k)))

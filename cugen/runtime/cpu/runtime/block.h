@@ -107,7 +107,7 @@ class Block {
     for (std::vector<PendingCollective>& warp : pending_collectives_) warp.clear();
     mbarriers_.clear();
     loads_.clear();
-    addresses_.clear();
+    addresses_.begin(shared);
     for (Warpgroup& warpgroup : warpgroups_) warpgroup.clear();
     returned_ = waiting_ = position_ = 0;
     cluster_barriers_ = 0;

@@ -42,7 +42,9 @@ Timings = dict[Shape, list[Timed]]
 
 
 def sizes(config: WgmmaConfig) -> tuple[int, int, int, int]:
-    return int(config.block_m), int(config.block_n), config.split_k, config.multicast
+    """What the files name; other clusters share tiles of A."""
+    shared = config.multicast if config.multicast_n == 1 else -config.multicast_n
+    return int(config.block_m), int(config.block_n), config.split_k, shared
 
 
 DRAWN, TILES, CHOICES = (f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices"))

@@ -140,7 +140,7 @@ def test_whole_tiles_for_every_block_need_no_stream_k(planned) -> None:
         (("dynamic", 512, 4096), "", "needs static sizes"),
         ((60_000, 40_000, 4096), "", "too many waves"),
         ((512, 512, 4096), ", split_k: 2", "exclude each other"),
-        ((512, 512, 4096), ", multicast: 2", "share no tiles of B"),
+        ((512, 512, 4096), ", multicast: 2", "share no tiles"),
     ],
     ids=["dynamic", "large", "split", "multicast"],
 )

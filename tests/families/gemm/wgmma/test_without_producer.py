@@ -96,12 +96,12 @@ schedule: {family: wgmma, producer: none, stages: 3}
 
 
 FAULTY = without_producer(136, 136, 520, block=(128, 64), more=", stages: 3")
-FULL_WAIT = "mbarrier_wait(&full[stage], fill / STAGES % 2);"
+FULL_WAIT = "mbarrier_wait(&full[stage], full_parity);"
 BYTES = ", 2 * BK * BM + 2 * BK * BN);"
 # What is replaced, in which of its places, and by what; the kind of the fault, and a part of its message.
 PLANTED = {
     "no wait for a full stage": (FULL_WAIT, 0, "", "race", "has not written yet: no wait for it"),
-    "the other parity": ("fill / STAGES % 2", 0, "(fill / STAGES + 1) % 2", "race", "has not written yet"),
+    "the other parity": ("full_parity = 0", 0, "full_parity = 1", "race", "has not written yet"),
     "no wait for wgmma": ("wgmma_wait<1>();", 0, "", "race", "a TMA load to operands of the wgmma"),
     "no wait for the sums": ("wgmma_wait<0>();", 0, "", "undefined", "a thread ends before the wgmma"),
     "no barrier before a refill": ("__syncthreads();", 1, "", "race", "has read, with no barrier since then"),
@@ -110,7 +110,7 @@ PLANTED = {
     "too many bytes": (BYTES, 0, ", 2 * BK * BM + 2 * BK * BN + 16);", "hang", "lacks 0 of 1 arrivals and 16 bytes"),
     "a copy beyond the last": (" && prefetch_k < K", 0, "", "undefined", "the block ends before the TMA load"),
     "a k-tile that is not copied": ("prefetch_k < K", 0, "prefetch_k + BK < K", "hang", "lacks 1 of 1 arrivals"),
-    "a refill of the current stage": ("(fill + STAGES - 1) % STAGES", 0, "stage", "race", "operands of the wgmma"),
+    "a refill of the current stage": ("(stage + STAGES - 1) % STAGES", 0, "stage", "race", "operands of the wgmma"),
     "copies by two threads": (
         "thread == 0 && prefetch_k",
         0,

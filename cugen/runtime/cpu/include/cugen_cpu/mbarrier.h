@@ -16,6 +16,9 @@ void await_mbarrier(void* barrier, unsigned parity, int line);
 
 }  // namespace cugen
 
+// The first one.
+#define CUGEN_ELECT_ONE
+CUGEN_INLINE bool elect_one() { return threadIdx.x % 32 == 0; }
 #define CUGEN_MBARRIER_INIT
 CUGEN_INLINE void mbarrier_init(unsigned long long* barrier, unsigned arrivals, int line = __builtin_LINE()) {
   cugen::init_mbarrier(barrier, arrivals, line);
