@@ -208,6 +208,8 @@ def _rows(contraction: Contraction, config: WgmmaConfig, fitted: Calibration) ->
             l2_factor = max(l2_factor, fitted.half_line_factor)
             row_factor = max(row_factor, fitted.half_line_row_factor)
         rows = _copied_rows(contraction, operand, config)
-        of_l2 += l2_factor * rows / (config.multicast_n if operand.is_along_m else config.multicast)
-        of_multiprocessor += row_factor * rows
+        shares = config.multicast_n if operand.is_along_m else config.multicast
+        of_l2 += l2_factor * rows / shares
+        # Rows that other blocks ask for arrive as they are in shared memory.
+        of_multiprocessor += ((row_factor - 1) / shares + 1) * rows
     return of_l2, of_multiprocessor

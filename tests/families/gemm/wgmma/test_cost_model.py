@@ -41,13 +41,14 @@ class Timed(NamedTuple):
 Timings = dict[Shape, list[Timed]]
 
 
-def sizes(config: WgmmaConfig) -> tuple[int, int, int, int]:
-    """What the files name; other clusters share tiles of A."""
-    shared = config.multicast if config.multicast_n == 1 else -config.multicast_n
-    return int(config.block_m), int(config.block_n), config.split_k, shared
+def sizes(config: WgmmaConfig) -> tuple[int, int, int, int, int]:
+    return int(config.block_m), int(config.block_n), config.split_k, config.multicast, config.multicast_n
 
 
-DRAWN, TILES, CHOICES = (f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices"))
+# Nothing is fitted to the last one, whose blocks share tiles in other clusters, too.
+DRAWN, TILES, CHOICES, CLUSTERS = FILES = tuple(
+    f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices", "clusters")
+)
 
 
 def is_held_back(shape: Shape) -> bool:
@@ -55,7 +56,7 @@ def is_held_back(shape: Shape) -> bool:
     return int(hashlib.md5(str(shape[:3]).encode()).hexdigest(), 16) % 3 == 0
 
 
-@pytest.fixture(scope="module", params=[DRAWN, TILES, CHOICES])
+@pytest.fixture(scope="module", params=FILES)
 def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
     path = Path(__file__).parents[3] / "data" / str(request.param)
@@ -73,7 +74,7 @@ def timed(shape: Shape, rows: list[dict[str, str]]) -> Iterator[Timed]:
     proposed = {sizes(config): config for config in configs(contraction, INSTRUCTION) if not config.stream_k}
     for row in rows:
         m, n, split_k, multicast = (int(row[name]) for name in ("block_m", "block_n", "split_k", "multicast"))
-        config = proposed.get((m, n, split_k, multicast))
+        config = proposed.get((m, n, split_k, multicast, int(row.get("multicast_n", 1))))
         if config is not None:
             yield Timed(float(row["us"]), cost_model.predict(contraction, config))
 
@@ -90,7 +91,8 @@ def pick(configs: list[Timed]) -> Timed:
 @pytest.mark.sampled(3)
 def test_the_table_has_many_shapes_and_configs(timings: Timings, request: pytest.FixtureRequest) -> None:
     """So that the tests below compare with something."""
-    shapes, configs = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200)}[request.node.callspec.params["timings"]]
+    expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (36, 400)}
+    shapes, configs = expected[request.node.callspec.params["timings"]]
     assert len(timings) == shapes
     assert sum(map(len, timings.values())) > configs
     assert all(len(of_shape) > 1 for of_shape in timings.values())
@@ -107,10 +109,11 @@ def test_predictions_of_fast_configs_are_within_10_percent(timings: Timings) -> 
     assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.1
 
 
-def test_picks_are_within_3_percent_of_the_fastest(timings: Timings) -> None:
-    """In geometric mean, and within 30 percent each."""
+def test_picks_are_within_4_percent_of_the_fastest(timings: Timings, request: pytest.FixtureRequest) -> None:
+    """In geometric mean, and within 30 percent each; 3 percent of what the constants are fitted to."""
     regrets = [pick(configs).us / fastest(configs) for configs in timings.values()]
-    assert math.prod(regrets) ** (1 / len(regrets)) < 1.03
+    is_fitted = request.node.callspec.params["timings"] != CLUSTERS
+    assert math.prod(regrets) ** (1 / len(regrets)) < (1.03 if is_fitted else 1.04)
     assert max(regrets) < 1.3
 
 
@@ -128,9 +131,9 @@ def test_tiles_that_begin_within_a_line_take_longer_to_copy() -> None:
         contraction = contraction_of(product(2560, 2560, 2560, layout=layout, schedule=""))
         for config in configs(contraction, INSTRUCTION):
             predicted[layout, *sizes(config)] = cost_model.predict(contraction, config)
-    assert predicted["nn", 128, 224, 1, 1] > predicted["nt", 128, 224, 1, 1]
-    assert predicted["nn", 128, 224, 1, 1] > predicted["nn", 128, 256, 1, 1]
-    assert predicted["nn", 128, 256, 1, 1] == predicted["nt", 128, 256, 1, 1]
+    assert predicted["nn", 128, 224, 1, 1, 1] > predicted["nt", 128, 224, 1, 1, 1]
+    assert predicted["nn", 128, 224, 1, 1, 1] > predicted["nn", 128, 256, 1, 1, 1]
+    assert predicted["nn", 128, 256, 1, 1, 1] == predicted["nt", 128, 256, 1, 1, 1]
 
 
 def convolution(row: dict[str, str]) -> str:
@@ -197,7 +200,7 @@ def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) 
             }
             proposed[text] = contraction, by_sizes
         contraction, by_sizes = proposed[text]
-        config = by_sizes[int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"])]
+        config = by_sizes[int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"]), 1]
         timings[text].append(Timed(float(row["us"]), cost_model.predict(contraction, config)))
     errors = [math.log(config.predicted / config.us) for of_shape in timings.values() for config in of_shape]
     regrets = [pick(of_shape).us / fastest(of_shape) for of_shape in timings.values()]
