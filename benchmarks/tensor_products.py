@@ -72,10 +72,10 @@ class Built:
     failure: str = ""
 
 
-def built(case: Case, target: str) -> Built:
-    """The kernel of a case, whose machine code is in the cache."""
+def built(case: Case, target: str, more: str = "") -> Built:
+    """The kernel of a case, whose machine code is in the cache; its spec may have `more` lines such as a schedule."""
     try:
-        kernel = generate(load_text(case.spec(target))[0], analysis=False)
+        kernel = generate(load_text(case.spec(target, more))[0], analysis=False)
         compile_cubin(kernel.source, kernel.name, target)
     except (SpecError, CompileError) as error:
         return Built(failure=str(error))

@@ -79,7 +79,7 @@ class Case:
 def cases(random: Random, drawn: int) -> Iterator[Case]:
     """Cases of every group, with so many drawn shapes."""
     shapes = {"cubes": [(n, n, n) for n in _CUBES], "rectangles": _RECTANGLES, "unaligned": _UNALIGNED}
-    shapes["drawn"] = [_drawn(random) for _ in range(drawn)]
+    shapes["drawn"] = [drawn_sizes(random) for _ in range(drawn)]
     for group, of_group in shapes.items():
         for dtype in _HALVES:
             yield from (Case(group, dtype, layout, sizes) for sizes in of_group for layout in _LAYOUTS)
@@ -97,7 +97,7 @@ def cases(random: Random, drawn: int) -> Iterator[Case]:
     yield Case("epilogue", "bfloat16", "nt", (4096, 4096, 4096), has_epilogue=True)
 
 
-def _drawn(random: Random) -> Sizes:
+def drawn_sizes(random: Random) -> Sizes:
     """Log-uniform along each axis; half of the shapes in multiples of 8."""
     m, n, k = (int(_SMALLEST * (_LARGEST / _SMALLEST) ** random.random()) for _ in range(3))
     return (m // 8 * 8, n // 8 * 8, k // 8 * 8) if random.random() < 0.5 else (m, n, k)

@@ -49,6 +49,24 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_ELECT_ONE
+#define CUGEN_ELECT_ONE
+// Whether the thread is the one that is chosen of its warp, all of whose threads call this. The compiler knows that a
+// single thread executes what depends on it (PTX ISA: elect.sync).
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned is_elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}"
+        : "=r"(is_elected));
+    return is_elected;
+}
+#endif
+
 #ifndef CUGEN_FENCE_PROXY_ASYNC
 #define CUGEN_FENCE_PROXY_ASYNC
 // Makes the thread's writes to shared memory visible to asynchronous copies and to wgmma (PTX ISA: fence.proxy.async).
@@ -61,12 +79,13 @@ __device__ __forceinline__ void fence_proxy_async()
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -307,7 +326,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
     const int k0 = blockIdx.x / TILES_M * BN;
 
     // producer: one thread copies all k-tiles, for none of which it waits
-    if (thread == 128) {
+    if (thread >= 128 && elect_one()) {
         prefetch_tensor_map(&x_map);
         prefetch_tensor_map(&f_map);
         prefetch_tensor_map(&y_map);
@@ -344,8 +363,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
             wgmma_fence();
             #pragma unroll
             for (int rsc = 0; rsc < BK; rsc += 16) {
-                wgmma_m64n32k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&xs[stage][0][rsc]),
-                    k_major_matrix(&fs[stage][0][rsc]), rsc0 + rsc > 0);
+                wgmma_m64n32k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&xs[stage][0][0], rsc),
+                    k_major_matrix(&fs[stage][0][0], rsc), rsc0 + rsc > 0);
             }
             wgmma_commit();
             // until the k-tile before has been read

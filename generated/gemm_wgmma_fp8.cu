@@ -48,6 +48,24 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_ELECT_ONE
+#define CUGEN_ELECT_ONE
+// Whether the thread is the one that is chosen of its warp, all of whose threads call this. The compiler knows that a
+// single thread executes what depends on it (PTX ISA: elect.sync).
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned is_elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}"
+        : "=r"(is_elected));
+    return is_elected;
+}
+#endif
+
 #ifndef CUGEN_FENCE_PROXY_ASYNC
 #define CUGEN_FENCE_PROXY_ASYNC
 // Makes the thread's writes to shared memory visible to asynchronous copies and to wgmma (PTX ISA: fence.proxy.async).
@@ -60,12 +78,13 @@ __device__ __forceinline__ void fence_proxy_async()
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -317,12 +336,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
     if (thread >= 256) {
         // producer: one thread copies k-tiles to the stages that are empty
         setmaxnreg_dec<40>();
-        if (thread == 256) {
+        if (thread < 288 && elect_one()) {
             #pragma unroll 1
-            for (int k0 = 0; k0 < K; k0 += BK) {
-                const int fill = k0 / BK;
-                const int stage = fill % STAGES;
-                mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
+            for (int k0 = 0, empty_parity = 1, stage = 0; k0 < K;
+                k0 += BK, empty_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
+                mbarrier_wait(&empty[stage], empty_parity);
                 mbarrier_arrive_expect_tx(&full[stage], BK * BM + BK * BN);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
                 tma_load_2d(&Bs[stage][0][0], &B_map, &full[stage], k0, n0);
@@ -333,16 +351,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
         setmaxnreg_inc<232>();
         float acc[2][24] = {};
         #pragma unroll 1
-        for (int k0 = 0; k0 < K; k0 += BK) {
+        for (int k0 = 0, full_parity = 0, stage = 0; k0 < K;
+            k0 += BK, full_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
             float partials[2][24];
-            const int fill = k0 / BK;
-            const int stage = fill % STAGES;
-            mbarrier_wait(&full[stage], fill / STAGES);
+            mbarrier_wait(&full[stage], full_parity);
             wgmma_fence();
             #pragma unroll
             for (int k = 0; k < BK; k += 32) {
-                wgmma_m64n96k32_e4m3(&partials[0][0], &partials[1][0], k_major_matrix(&As[stage][64 * warpgroup][k]),
-                    k_major_matrix(&Bs[stage][0][k]), k > 0);
+                wgmma_m64n96k32_e4m3(&partials[0][0], &partials[1][0], k_major_matrix(&As[stage][64 * warpgroup][0], k),
+                    k_major_matrix(&Bs[stage][0][0], k), k > 0);
             }
             wgmma_commit();
             wgmma_wait<0>();

@@ -51,15 +51,34 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_ELECT_ONE
+#define CUGEN_ELECT_ONE
+// Whether the thread is the one that is chosen of its warp, all of whose threads call this. The compiler knows that a
+// single thread executes what depends on it (PTX ISA: elect.sync).
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned is_elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}"
+        : "=r"(is_elected));
+    return is_elected;
+}
+#endif
+
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -278,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
     const int n0 = blockIdx.x * BN;
 
     // producer: one thread copies all k-tiles, for none of which it waits
-    if (thread == 128) {
+    if (thread >= 128 && elect_one()) {
         prefetch_tensor_map(&A_map);
         prefetch_tensor_map(&B_copy_map);
         #pragma unroll
@@ -306,8 +325,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
             wgmma_fence();
             #pragma unroll
             for (int k = 0; k < BK; k += 32) {
-                wgmma_m64n32k32_s8(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][k]),
-                    k_major_matrix(&B_copys[stage][0][k]), k0 + k > 0);
+                wgmma_m64n32k32_s8(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][0], k),
+                    k_major_matrix(&B_copys[stage][0][0], k), k0 + k > 0);
             }
             wgmma_commit();
             // until the k-tile before has been read

@@ -65,12 +65,13 @@ __device__ __forceinline__ void fence_proxy_async()
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -302,15 +303,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm_wgmma_no_producer(
 
     float acc[2][32];
     #pragma unroll 1
-    for (int k0 = 0; k0 < K; k0 += BK) {
-        const int fill = k0 / BK;
-        const int stage = fill % STAGES;
-        mbarrier_wait(&full[stage], fill / STAGES % 2);
+    for (int k0 = 0, full_parity = 0, stage = 0; k0 < K;
+        k0 += BK, full_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
+        mbarrier_wait(&full[stage], full_parity);
         wgmma_fence();
         #pragma unroll
         for (int k = 0; k < BK; k += 16) {
-            wgmma_m64n128k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][64 * warpgroup][k]),
-                k_major_matrix(&Bs[stage][0][k]), k0 + k > 0);
+            wgmma_m64n128k16_bf16<false, false>(&acc[0][0], &acc[1][0],
+                k_major_matrix(&As[stage][64 * warpgroup][0], k), k_major_matrix(&Bs[stage][0][0], k), k0 + k > 0);
         }
         wgmma_commit();
         // until the k-tile before has been read
@@ -319,7 +319,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm_wgmma_no_producer(
         __syncthreads();
         const int prefetch_k = k0 + BK * (STAGES - 1);
         if (thread == 0 && prefetch_k < K) {
-            const int write_stage = (fill + STAGES - 1) % STAGES;
+            const int write_stage = (stage + STAGES - 1) % STAGES;
             mbarrier_arrive_expect_tx(&full[write_stage], 2 * BK * BM + 2 * BK * BN);
             tma_load_2d(&As[write_stage][0][0], &A_map, &full[write_stage], prefetch_k, m0);
             tma_load_2d(&Bs[write_stage][0][0], &B_map, &full[write_stage], prefetch_k, n0);

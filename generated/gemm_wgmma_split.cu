@@ -46,15 +46,34 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_ELECT_ONE
+#define CUGEN_ELECT_ONE
+// Whether the thread is the one that is chosen of its warp, all of whose threads call this. The compiler knows that a
+// single thread executes what depends on it (PTX ISA: elect.sync).
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned is_elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}"
+        : "=r"(is_elected));
+    return is_elected;
+}
+#endif
+
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -260,12 +279,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
 
     if (thread >= 128) {
         // producer: one thread copies k-tiles to the stages that are empty
-        if (thread == 128) {
+        if (elect_one()) {
             #pragma unroll 1
-            for (int k0 = 0; k0 < k_length; k0 += BK) {
-                const int fill = k0 / BK;
-                const int stage = fill % STAGES;
-                mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
+            for (int k0 = 0, empty_parity = 1, stage = 0; k0 < k_length;
+                k0 += BK, empty_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
+                mbarrier_wait(&empty[stage], empty_parity);
                 mbarrier_arrive_expect_tx(&full[stage], 2 * BK * BM + 2 * BK * BN);
                 tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0 + k_offset, m0);
                 tma_load_2d(&Bs[stage][0][0], &B_map, &full[stage], k0 + k_offset, n0);
@@ -275,21 +293,20 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
         // consumers: each warpgroup multiplies its rows of the stages that are full
         float acc[2][16];
         #pragma unroll 1
-        for (int k0 = 0; k0 < k_length; k0 += BK) {
-            const int fill = k0 / BK;
-            const int stage = fill % STAGES;
-            mbarrier_wait(&full[stage], fill / STAGES);
+        for (int k0 = 0, full_parity = 0, stage = 0; k0 < k_length;
+            k0 += BK, full_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
+            mbarrier_wait(&full[stage], full_parity);
             wgmma_fence();
             #pragma unroll
             for (int k = 0; k < BK; k += 16) {
-                wgmma_m64n64k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][k]),
-                    k_major_matrix(&Bs[stage][0][k]), k0 + k > 0);
+                wgmma_m64n64k16_bf16<false, false>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][0], k),
+                    k_major_matrix(&Bs[stage][0][0], k), k0 + k > 0);
             }
             wgmma_commit();
             // until the k-tile before has been read
             wgmma_wait<1>();
             if (k0 > 0 && lane == 0) {
-                mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);
+                mbarrier_arrive(&empty[(stage + STAGES - 1) % STAGES]);
             }
         }
         wgmma_wait<0>();

@@ -49,6 +49,24 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_ELECT_ONE
+#define CUGEN_ELECT_ONE
+// Whether the thread is the one that is chosen of its warp, all of whose threads call this. The compiler knows that a
+// single thread executes what depends on it (PTX ISA: elect.sync).
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned is_elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}"
+        : "=r"(is_elected));
+    return is_elected;
+}
+#endif
+
 #ifndef CUGEN_FENCE_PROXY_ASYNC
 #define CUGEN_FENCE_PROXY_ASYNC
 // Makes the thread's writes to shared memory visible to asynchronous copies and to wgmma (PTX ISA: fence.proxy.async).
@@ -61,12 +79,13 @@ __device__ __forceinline__ void fence_proxy_async()
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -139,14 +158,15 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #ifndef CUGEN_MN_MAJOR_MATRIX
 #define CUGEN_MN_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along its rows or columns: blocks of 64 elements by a number of k in
-// shared memory, each k a row of 128 bytes, swizzled as by TMA. The next 64 rows or columns are `block_bytes` further
-// on (PTX ISA: wgmma, matrix descriptor).
+// shared memory, each k a row of 128 bytes, swizzled as by TMA, from row `k` of a block on. The next 64 rows or columns
+// are `block_bytes` further on (PTX ISA: wgmma, matrix descriptor).
 template <int block_bytes>
-__device__ __forceinline__ unsigned long long mn_major_matrix(const void* element)
+__device__ __forceinline__ unsigned long long mn_major_matrix(const void* block, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_k = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_k / 16 << 32 | static_cast<unsigned long long>(block_bytes / 16) << 16
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    constexpr unsigned long long next_block = block_bytes / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(block)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_k / 16 << 32 | next_block << 16 | address / 16) + k * 128 / 16;
 }
 #endif
 
@@ -348,7 +368,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
 
     if (thread >= 128) {
         // producer: one thread copies k-tiles to the stages that are empty
-        if (thread == 128) {
+        if (elect_one()) {
             #pragma unroll 1
             for (int work_unit = 0; work_unit < 2; ++work_unit) {
                 const auto [tile, k_tile_begin, k_tile_end, k_tiles_before] =
@@ -359,10 +379,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                     const int k_offset = BK * k_tile_begin;
                     const int k_length = BK * (k_tile_end - k_tile_begin);
                     #pragma unroll 1
-                    for (int k0 = 0; k0 < k_length; k0 += BK) {
-                        const int fill = k_tiles_before + k0 / BK;
-                        const int stage = fill % STAGES;
-                        mbarrier_wait(&empty[stage], (fill / STAGES + 1) % 2);
+                    for (int k0 = 0, empty_parity = (k_tiles_before / STAGES + 1) % 2, stage = k_tiles_before % STAGES;
+                        k0 < k_length; k0 += BK, empty_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
+                        mbarrier_wait(&empty[stage], empty_parity);
                         mbarrier_arrive_expect_tx(&full[stage], 128 * BK * ((BN + 63) / 64) + 2 * BK * BM);
                         tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0 + k_offset, m0);
                         #pragma unroll
@@ -385,21 +404,20 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                 const int k_length = BK * (k_tile_end - k_tile_begin);
                 float acc[2][20];
                 #pragma unroll 1
-                for (int k0 = 0; k0 < k_length; k0 += BK) {
-                    const int fill = k_tiles_before + k0 / BK;
-                    const int stage = fill % STAGES;
-                    mbarrier_wait(&full[stage], fill / STAGES);
+                for (int k0 = 0, full_parity = k_tiles_before / STAGES, stage = k_tiles_before % STAGES; k0 < k_length;
+                    k0 += BK, full_parity ^= (stage + 1) / STAGES, stage = (stage + 1) % STAGES) {
+                    mbarrier_wait(&full[stage], full_parity);
                     wgmma_fence();
                     #pragma unroll
                     for (int k = 0; k < BK; k += 16) {
-                        wgmma_m64n80k16_f16<false, true>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][k]),
-                            mn_major_matrix<8192>(&Bs[stage][0][k][0]), k0 + k > 0);
+                        wgmma_m64n80k16_f16<false, true>(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][0], k),
+                            mn_major_matrix<8192>(&Bs[stage][0][0][0], k), k0 + k > 0);
                     }
                     wgmma_commit();
                     // until the k-tile before has been read
                     wgmma_wait<1>();
                     if (k0 > 0 && lane == 0) {
-                        mbarrier_arrive(&empty[(fill + STAGES - 1) % STAGES]);
+                        mbarrier_arrive(&empty[(stage + STAGES - 1) % STAGES]);
                     }
                 }
                 wgmma_wait<0>();

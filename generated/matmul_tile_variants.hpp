@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3423165c88e6a0d9, text fdcedf9760b5e0b8.
+// Input c91b02e0acb6fc73, text 1c25e3f1e30fa7e3.

@@ -46,6 +46,24 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
+#ifndef CUGEN_ELECT_ONE
+#define CUGEN_ELECT_ONE
+// Whether the thread is the one that is chosen of its warp, all of whose threads call this. The compiler knows that a
+// single thread executes what depends on it (PTX ISA: elect.sync).
+__device__ __forceinline__ bool elect_one()
+{
+    unsigned is_elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred elected;\n"
+        "elect.sync _|elected, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, elected;\n"
+        "}"
+        : "=r"(is_elected));
+    return is_elected;
+}
+#endif
+
 #ifndef CUGEN_FENCE_PROXY_ASYNC
 #define CUGEN_FENCE_PROXY_ASYNC
 // Makes the thread's writes to shared memory visible to asynchronous copies and to wgmma (PTX ISA: fence.proxy.async).
@@ -58,12 +76,13 @@ __device__ __forceinline__ void fence_proxy_async()
 #ifndef CUGEN_K_MAJOR_MATRIX
 #define CUGEN_K_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along k: rows of 128 bytes in shared memory, swizzled as by TMA, from
-// an element on whose k is a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
-__device__ __forceinline__ unsigned long long k_major_matrix(const void* element)
+// element `k` of a row on, at a multiple of 32 bytes (PTX ISA: wgmma, matrix descriptor).
+template <typename T>
+__device__ __forceinline__ unsigned long long k_major_matrix(const T* row, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_rows = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_rows / 16 << 32 | address / 16) + k * sizeof(T) / 16;
 }
 #endif
 
@@ -116,14 +135,15 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #ifndef CUGEN_MN_MAJOR_MATRIX
 #define CUGEN_MN_MAJOR_MATRIX
 // Describes a matrix to wgmma that is contiguous along its rows or columns: blocks of 64 elements by a number of k in
-// shared memory, each k a row of 128 bytes, swizzled as by TMA. The next 64 rows or columns are `block_bytes` further
-// on (PTX ISA: wgmma, matrix descriptor).
+// shared memory, each k a row of 128 bytes, swizzled as by TMA, from row `k` of a block on. The next 64 rows or columns
+// are `block_bytes` further on (PTX ISA: wgmma, matrix descriptor).
 template <int block_bytes>
-__device__ __forceinline__ unsigned long long mn_major_matrix(const void* element)
+__device__ __forceinline__ unsigned long long mn_major_matrix(const void* block, int k)
 {
     constexpr unsigned long long swizzle_of_128_bytes = 1ull << 62, bytes_of_8_k = 1024;
-    return swizzle_of_128_bytes | bytes_of_8_k / 16 << 32 | static_cast<unsigned long long>(block_bytes / 16) << 16
-        | (static_cast<unsigned>(__cvta_generic_to_shared(element)) & 0x3ffff) / 16;
+    constexpr unsigned long long next_block = block_bytes / 16;
+    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(block)) & 0x3ffff;
+    return (swizzle_of_128_bytes | bytes_of_8_k / 16 << 32 | next_block << 16 | address / 16) + k * 128 / 16;
 }
 #endif
 
@@ -309,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_7_wgmma_stage
     const int n0 = blockIdx.x * BN;
 
     // producer: one thread copies all k-tiles, for none of which it waits
-    if (thread == 256) {
+    if (thread >= 256 && elect_one()) {
         prefetch_tensor_map(&A_map);
         prefetch_tensor_map(&B_map);
         prefetch_tensor_map(&C_map);
@@ -342,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_7_wgmma_stage
             #pragma unroll
             for (int k = 0; k < 32; k += 16) {
                 wgmma_m64n256k16_bf16<false, true>(&acc[0][0], &acc[1][0],
-                    k_major_matrix(&As[stage][64 * warpgroup][k]), mn_major_matrix<8192>(&Bs[stage][0][k][0]),
+                    k_major_matrix(&As[stage][64 * warpgroup][0], k), mn_major_matrix<8192>(&Bs[stage][0][0][0], k),
                     k0 + k > 0);
             }
             wgmma_commit();
@@ -352,7 +372,7 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_7_wgmma_stage
                 #pragma unroll
                 for (int k = 32; k < BK; k += 16) {
                     wgmma_m64n256k16_bf16<false, true>(&acc[0][0], &acc[1][0],
-                        k_major_matrix(&As[stage][64 * warpgroup][k]), mn_major_matrix<8192>(&Bs[stage][0][k][0]),
+                        k_major_matrix(&As[stage][64 * warpgroup][0], k), mn_major_matrix<8192>(&Bs[stage][0][0][0], k),
                         k0 + k > 0);
                 }
                 wgmma_commit();
