@@ -140,10 +140,13 @@ def main() -> int:
     spare, rows = torch.empty(FLUSHED, device="cuda"), []
     for case, of_case in zip(timed_cases, kernels, strict=True):
         rows.append(row(torch, case, of_case, spare))
-        own = {name: us for name, us in rows[-1]["read"].items() if name in of_case}
-        best = min(own, key=own.__getitem__)
-        peer = min(us for name, us in rows[-1]["read"].items() if name not in own)
-        print(f"{case}: plan {own[PLAN]:.1f}, fastest {own[best]:.1f} ({best}), peer {peer:.1f} us", flush=True)
+        kernel_us = {name: us for name, us in rows[-1]["read"].items() if name in of_case}
+        best = min(kernel_us, key=kernel_us.__getitem__)
+        peer = min(us for name, us in rows[-1]["read"].items() if name not in kernel_us)
+        print(
+            f"{case}: plan {kernel_us[PLAN]:.1f}, fastest {kernel_us[best]:.1f} ({best}), peer {peer:.1f} us",
+            flush=True,
+        )
     about = {"device": torch.cuda.get_device_name(), "date": datetime.date.today().isoformat(), "seed": options.seed}
     save(options.output, {"command": command(), **about, "rows": rows})
     return 0
