@@ -69,7 +69,7 @@ def _holds(predicate: Predicate, iteration: dict[sympy.Symbol, int]) -> bool:
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_every_value_of_an_expression_is_in_its_interval(expr):
     forms = _forms()
     low, high = forms.interval(forms.form(expr))
@@ -79,7 +79,7 @@ def test_every_value_of_an_expression_is_in_its_interval(expr):
 
 
 @given(EXPRESSIONS, st.lists(PREDICATES, max_size=3), st.integers(-3, 3))
-@settings(max_examples=examples(1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_proved_nonnegative_is_so_wherever_the_guards_hold(expr, predicates, slack):
     forms = _forms()
     facts = Facts(forms, Locals({}, frozenset()), {})
