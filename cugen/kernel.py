@@ -24,6 +24,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 
 if TYPE_CHECKING:
+    from cugen.analysis.bounds.claims import BoundsClaim
     from cugen.analysis.verdicts.report import AccessReport, KernelReport
     from cugen.runtime.call.callable import Compiled
 
@@ -40,6 +41,7 @@ class Kernel:
     manifest: Manifest
     remarks: Remarks = field(default=Remarks())
     reports: tuple[KernelReport, ...] = ()  # of the launches, for the spec's sizes; without remarks none
+    bounds: tuple[BoundsClaim, ...] = ()  # of all accesses, for all sizes; without remarks none
 
     def __repr__(self) -> str:
         families = ", ".join(kernel.family for kernel in self.plan.kernels)
@@ -131,6 +133,7 @@ def generate(
     schedule where the spec has none. An entry that no family accepts is ignored, as `spec.tuned` and the source note.
     `templates` (`cugen.emit.overrides.read_templates`) replace those of families; they must print the same plan.
     SpecError where no family supports the spec, or for an invalid lock file; TemplateError for a wrong template;
+    OutOfBounds, of a defect of the generator, for a plan with an access that is seen outside of its array;
     TypeError for what is no spec, such as the name of its file; ValueError for other `remarks`."""
     if not isinstance(spec, Spec):
         raise TypeError(f"a Spec is needed, not {type(spec).__name__}: cugen.load reads it")
@@ -154,11 +157,15 @@ def generate(
     plan = replace(plan, templates=templates)
     claims = Remarks()
     reports: tuple[KernelReport, ...] = ()
+    bounds: tuple[BoundsClaim, ...] = ()
     if remarks != "none":
+        from cugen.analysis.bounds.claims import bounds_summary
+        from cugen.analysis.bounds.proof import bounds_of
         from cugen.analysis.verdicts.comments import remarks_on, reports_of
 
+        bounds = bounds_of(plan)
         reports = reports_of(plan.context, plan)
-        claims = remarks_on(plan, reports, lists_ideal=remarks == "worst")
+        claims = remarks_on(plan, reports, bounds_summary(bounds), lists_ideal=remarks == "worst")
     try:
         sources = render(plan.context, plan, claims)
     except (EmissionError, jinja2.TemplateError) as error:
@@ -167,4 +174,4 @@ def generate(
         line = f"{error.name}:{error.lineno}: " if isinstance(error, jinja2.TemplateSyntaxError) else ""
         raise TemplateError(f"{line}{error}") from error
     manifest = make_manifest(plan.context, plan, sources.source, sources.header, sources.typed_header, inputs)
-    return Kernel(spec, plan, sources.source, sources.header, sources.typed_header, manifest, claims, reports)
+    return Kernel(spec, plan, sources.source, sources.header, sources.typed_header, manifest, claims, reports, bounds)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cugen.analysis.bounds.claims import BoundsClaim, bounds_summary
+from cugen.analysis.bounds.proof import prove_bounds
 from cugen.analysis.hardware.dram import dram_sentences
 from cugen.analysis.hardware.unit_latencies import unit_latency_sentences
 from cugen.analysis.launches.facts import BranchFacts, Facts, facts
@@ -42,6 +44,7 @@ class LaunchReport:
     facts: Facts
     branches: tuple[str, ...]  # texts of the facts' branches
     pipeline: PipelineProof | None = None  # of a kernel with mbarriers
+    bounds: tuple[BoundsClaim, ...] = ()  # of all accesses, those of registers and mbarriers, too
 
     def __repr__(self) -> str:
         verdicts = Counter(access.verdict for access in self.accesses)
@@ -57,6 +60,7 @@ class LaunchReport:
             *unit_latency_sentences(self.facts, spaces),
             *dram_sentences(self.facts, self.accesses),
             *self._pipeline_sentences(),
+            *self._bounds_sentences(),
         )
 
     def _pipeline_sentences(self) -> Iterator[Sentence]:
@@ -64,6 +68,13 @@ class LaunchReport:
             yield "pipeline", self.pipeline.line
             for claim in self.pipeline.claims:
                 yield "pipeline", f"{claim.name} {claim.verdict}: {claim.reason}"
+
+    def _bounds_sentences(self) -> Iterator[Sentence]:
+        if self.bounds:
+            yield "bounds", bounds_summary(self.bounds)
+        for claim in self.bounds:
+            if claim.verdict != "proved":
+                yield "bounds", f"{claim.access.kind} {claim.text} {claim.verdict}: {claim.reason}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; infinities and NaN are null."""
@@ -89,6 +100,7 @@ class LaunchReport:
                 "unknown": self.facts.unknown,
             },
             "pipeline": _pipeline(self.pipeline),
+            "bounds": bounds_content(self.bounds),
             "sentences": [{"topic": topic, "text": text} for topic, text in self.sentences],
         }
 
@@ -168,7 +180,11 @@ def analyze(
             launch_facts = settled_by_compiler(made, launch, launch_facts)
         printer = NodePrinter(dict(launch.ranges), dict(made.plan.scalar_symbols), dict(made.plan.param_symbols))
         texts = tuple(branch_text(branch, printer) for branch in launch_facts.branches)
-        launches.append(LaunchReport(launch.name, accesses, launch_facts, texts, prove_pipeline(launch)))
+        launches.append(
+            LaunchReport(
+                launch.name, accesses, launch_facts, texts, prove_pipeline(launch), prove_bounds(launch, context)
+            )
+        )
     return Report(made.name, tuple(launches))
 
 
@@ -256,6 +272,21 @@ def _access(report: AccessReport) -> dict[str, Any]:
         "doubt": report.doubt,
         "totals": counted,
     }
+
+
+def bounds_content(claims: Sequence[BoundsClaim]) -> list[dict[str, Any]]:
+    """For JSON: each access with its verdict."""
+    return [
+        {
+            "text": claim.text,
+            "array": claim.access.array.name or claim.access.array.symbol,
+            "space": claim.access.array.space,
+            "kind": claim.access.kind,
+            "verdict": claim.verdict,
+            "reason": claim.reason,
+        }
+        for claim in claims
+    ]
 
 
 def _pipeline(proof: PipelineProof | None) -> dict[str, Any] | None:

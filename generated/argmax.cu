@@ -5,6 +5,7 @@
 // x         input, float32 [200, 333], aligned to 16 bytes
 // best      output, int64 [200]
 // launch    grid (200, 1, 1), block (128, 1, 1), 48 bytes of shared memory; family reduce
+// bounds    8 of 8 accesses proved
 // analysis  sm_90: 8 accesses, 7 ideal, 1 costly
 //           worst: x[i * N + first_j], 17 sectors, ideal 16; 14.25 on average (misaligned by 16 bytes)
 //

@@ -9,6 +9,7 @@
 // rows      temporary, float32 [150, 204], shared, outside: clamp
 // blurred   output, float32 [150, 204], aligned to 16 bytes
 // launch    grid (2, 5, 1), block (32, 8, 1), 18432 bytes of shared memory; family fused_stencil
+// bounds    15 of 15 accesses proved
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: rows_tile[row][threadIdx.x * 4 + v], 2 wavefronts, ideal 1
 //           (lanes 19 and 27: words 76 and 108, bank 12)

@@ -7,6 +7,7 @@
 // bias      input, float32 [6]
 // y         output, float32 [2, 6, 26, 32], aligned to 16 bytes
 // launch    grid (1, 2, 4), block (8, 16, 1); family stencil
+// bounds    13 of 13 accesses proved
 // analysis  sm_90: 6 accesses, 4 ideal, 2 costly
 //           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 16 sectors, ideal 4; 14.48 on average
 //           (112 bytes in 28 runs)

@@ -7,6 +7,7 @@
 // w         input, float32 [4, 5, 4, 4]
 // y         output, float32 [5, 34, 40], aligned to 16 bytes
 // launch    grid (1, 3, 5), block (16, 8, 1); family stencil
+// bounds    9 of 9 accesses proved
 // analysis  sm_90: 5 accesses, 2 ideal, 3 costly
 //           worst: x[(plane * H + h) * W + q0 / 2 - 1], 6 sectors, ideal 3; 5.21 on average (72 bytes in 18 runs)
 //

@@ -16,6 +16,7 @@
 //                                    `winograd: true` allows
 // pipeline                           conv_winograd_gradient_dx_product: proved for at most 4 k-tiles: 3 stages,
 //                                    commit groups and barriers order copies and reads
+// bounds                             133 of 133 accesses proved
 // analysis                           sm_90: 97 accesses, 95 ideal, 2 costly
 //                                    worst: dx_tiles[stage][dx_tile_k + r][dx_tile_n_i_tile_j_tile + c], 4
 //                                    wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)

@@ -5,6 +5,7 @@
 // x         input, float32 [50, 300], aligned to 16 bytes
 // y         output, float32 [50, 300], aligned to 16 bytes
 // launch    grid (13, 1, 1), block (32, 4, 1); family scan
+// bounds    4 of 4 accesses proved
 // analysis  sm_90: 2 accesses, 2 costly
 //           worst: x[i * N + first], 17 sectors, ideal 16; 13.01 on average (misaligned by 16 bytes)
 //

@@ -6,6 +6,7 @@
 // w         input, float16 [5, 3, 3]
 // y         output, float16 [2, 5, 27, 40], aligned to 16 bytes
 // launch    grid (1, 2, 10), block (8, 16, 1); family stencil
+// bounds    9 of 9 accesses proved
 // analysis  sm_90: 5 accesses, 1 ideal, 4 costly
 //           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 10 sectors, ideal 1; 9.4 on average
 //           (32 bytes in 16 runs)

@@ -5,6 +5,7 @@
 // x         input, float32 [270, 480], 2-D texture, filtered, outside: clamp, aligned to 512 bytes
 // y         output, float32 [405, 720], aligned to 16 bytes
 // launch    grid (6, 51, 1), block (32, 8, 1); family map
+// bounds    2 of 2 accesses proved
 // analysis  sm_90: 2 accesses, 1 ideal, 1 unknown
 //
 // Made by cugen 0.1.0 from enlarge.yaml (hash 6f08bb8ddda3d5c2) for sm_90. Edit the spec, not this file.

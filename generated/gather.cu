@@ -6,6 +6,8 @@
 // ids       input, int32 [300]
 // rows      output, float32 [300, 64], aligned to 16 bytes
 // launch    grid (1, 19, 1), block (16, 16, 1); family map
+// bounds    2 of 3 accesses proved, 1 unknown: table[ids_i * D + j], the subscript depends on the value ids_i,
+//           which is read from memory
 // analysis  sm_90: 3 accesses, 2 ideal, 1 unknown
 //
 // Made by cugen 0.1.0 from gather.yaml (hash b57a38e1bde92913) for sm_90. Edit the spec, not this file.

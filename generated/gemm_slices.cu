@@ -7,6 +7,7 @@
 // C         output, float32 [96, 128], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (256, 1, 1), 38400 bytes of dynamic shared memory; family gemm
 // pipeline  proved for at most 5 k-tiles: 3 stages, commit groups and barriers order copies and reads
+// bounds    20 of 20 accesses proved
 // analysis  sm_90: 17 accesses, 15 ideal, 2 costly
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //

@@ -7,6 +7,7 @@
 // C         output, float32 [40, 64], aligned to 16 bytes
 // launch    grid (8, 1, 1), block (128, 1, 1), 6404 bytes of shared memory; family gemm
 // pipeline  proved for at most 4 k-tiles: 2 stages, commit groups and barriers order copies and reads
+// bounds    27 of 27 accesses proved
 // analysis  sm_90: 21 accesses, 18 ideal, 2 costly, 1 assumed
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //

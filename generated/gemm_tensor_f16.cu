@@ -9,6 +9,7 @@
 // C         output, float16 [72, 136], aligned to 8 bytes
 // launch    grid (3, 3, 1), block (128, 1, 1), 19968 bytes of dynamic shared memory; family gemm
 // pipeline  proved for at most 3 k-tiles: 3 stages, commit groups and barriers order copies and reads
+// bounds    33 of 33 accesses proved
 // analysis  sm_90: 18 accesses, 9 ideal, 5 costly, 4 unknown
 //           worst: a_global[BK * stage * M], 20 sectors, ideal 16 (512 bytes in 8 runs)
 //

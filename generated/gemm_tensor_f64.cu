@@ -7,6 +7,7 @@
 // C         output, float64 [128, 96], aligned to 16 bytes
 // launch    grid (3, 2, 1), block (128, 1, 1), 38400 bytes of shared memory; family gemm
 // pipeline  proved for at most 4 k-tiles: 3 stages, commit groups and barriers order copies and reads
+// bounds    30 of 30 accesses proved
 // analysis  sm_90: 15 accesses, 13 ideal, 2 costly
 //           worst: Bs[stage][b_k + r][b_n], 8 wavefronts, ideal 4; 7 on average (8 lanes copy from 1 line to 2)
 //

@@ -7,6 +7,7 @@
 // C         output, float32 [66, 100], aligned to 8 bytes
 // launch    grid (2, 3, 1), block (128, 1, 1), 18432 bytes of shared memory; family gemm
 // pipeline  proved for at most 5 k-tiles: 3 stages, commit groups and barriers order copies and reads
+// bounds    36 of 36 accesses proved
 // analysis  sm_90: 15 accesses, 8 ideal, 3 costly, 4 unknown
 //           worst: C[m * N + n], 12 sectors, ideal 8 (256 bytes in 8 runs)
 //

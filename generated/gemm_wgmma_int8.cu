@@ -9,6 +9,7 @@
 // gemm_wgmma_int8_C       grid (3, 1, 1), block (160, 1, 1), 24592 bytes of dynamic shared memory; family wgmma
 // pipeline                gemm_wgmma_int8_C: proved for at most 2 k-tiles: 2 stages, none is refilled, 12288 bytes
 //                         per stage
+// bounds                  19 of 19 accesses proved
 // analysis                sm_90a: 11 accesses, 11 ideal
 //                         mbarriers: one address per warp, so without bank conflicts; how often waits poll is not
 //                         static

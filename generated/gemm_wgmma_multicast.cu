@@ -9,6 +9,7 @@
 // launch    grid (8, 1, 1), block (160, 1, 1), clusters of 2, 49200 bytes of dynamic shared memory; family wgmma
 // pipeline  proved for 4 k-tiles and every number of tiles: 3 stages, full and empty phases pair, 16384 bytes per
 //           stage, B's tiles are shared by 2 blocks
+// bounds    18 of 18 accesses proved
 // analysis  sm_90a: 7 accesses, 7 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //

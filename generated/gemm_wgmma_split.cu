@@ -8,6 +8,7 @@
 // launch    grid (4, 1, 1), block (160, 1, 1), clusters of 2, 32800 bytes of dynamic shared memory; family wgmma
 // pipeline  proved for 4 k-tiles and every number of tiles: 2 stages, full and empty phases pair, 16384 bytes per
 //           stage
+// bounds    20 of 20 accesses proved
 // analysis  sm_90a: 9 accesses, 8 ideal, 1 unknown
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //

@@ -6,6 +6,7 @@
 // B         input, float32 [256, 256], shared
 // C         output, float32 [256, 256]
 // launch    grid (2, 2, 1), block (16, 16, 1), 8192 bytes of shared memory; family tiled
+// bounds    13 of 13 accesses proved
 // analysis  sm_90: 7 accesses, 7 ideal
 //
 // Made by cugen 0.1.0 from product_ladder.yaml (hash aba513c92c79a5d1) for sm_90. Edit the spec, not this file.

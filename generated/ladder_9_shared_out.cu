@@ -7,6 +7,7 @@
 // C         output, float32 [256, 256], aligned to 16 bytes
 // launch    grid (16, 1, 1), block (256, 1, 1), 24836 bytes of shared memory; family gemm
 // pipeline  proved for every number of k-tiles: 2 stages, commit groups and barriers order copies and reads
+// bounds    28 of 28 accesses proved
 // analysis  sm_90: 23 accesses, 18 ideal, 2 costly, 2 assumed, 1 unknown
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //

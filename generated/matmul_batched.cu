@@ -6,6 +6,7 @@
 // B         input, float32 [12, 20, 40]
 // C         output, float32 [12, 33, 40]
 // launch    grid (3, 3, 12), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// bounds    7 of 7 accesses proved
 // analysis  sm_90: 7 accesses, 6 ideal, 1 costly
 //           worst: A[(z * M + m) * K + k0 + tx], 5 sectors, ideal 4; 3.4 on average (128 bytes in 2 runs)
 //

@@ -8,6 +8,7 @@
 // bias      input, float32 [100]
 // C         output, float32 [70, 100]
 // launch    grid (7, 5, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// bounds    8 of 8 accesses proved
 // analysis  sm_90: 8 accesses, 6 ideal, 2 costly
 //           worst: B[(k0 + ty) * N + n], 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
 //

@@ -7,6 +7,7 @@
 // C         output, float32 [96, 80], strides (1, 96), aligned to 16 bytes
 // launch    grid (3, 3, 1), block (256, 1, 1), 26112 bytes of dynamic shared memory; family gemm
 // pipeline  proved for at most 2 k-tiles: 3 stages, commit groups and barriers order copies and reads
+// bounds    16 of 16 accesses proved
 // analysis  sm_90: 13 accesses, 12 ideal, 1 costly
 //           worst: Bs[stage][b_k][b_n + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //

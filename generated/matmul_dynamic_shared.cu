@@ -7,6 +7,7 @@
 // B         input, float32 [130, 140], shared
 // C         output, float32 [100, 140]
 // launch    grid (5, 4, 1), block (32, 32, 1), 8320 bytes of dynamic shared memory; family tiled
+// bounds    7 of 7 accesses proved
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: A[m * K + k0 + tx], 5 sectors, ideal 4; 4 on average (misaligned by 8 bytes)
 //

@@ -7,6 +7,7 @@
 // B         input, float32 [100, 130], shared
 // C         output, float32 [150, 130]
 // launch    grid (5, 3, 1), block (8, 16, 1), 6400 bytes of shared memory; family tiled
+// bounds    13 of 13 accesses proved
 // analysis  sm_90: 7 accesses, 2 ideal, 5 costly
 //           worst: Bs[ty][c], 4 wavefronts, ideal 1 (lanes 0 and 8: words 0 and 32, bank 0)
 //

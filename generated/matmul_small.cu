@@ -7,6 +7,7 @@
 // bias      input, float32 [16], aligned to 16 bytes
 // C         output, float32 [Z, 16, 16], aligned to 16 bytes
 // launch    grid ((Z + 7) // 8, 1, 1), block (16, 8, 1), 12288 bytes of shared memory; family batched
+// bounds    10 of 10 accesses proved
 // analysis  sm_90: 8 accesses, 8 ideal
 //
 // Made by cugen 0.1.0 from matmul_small.yaml (hash bd451781351463e6) for sm_90. Edit the spec, not this file.

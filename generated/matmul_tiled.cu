@@ -6,6 +6,7 @@
 // B         input, float32 [513, 777], shared
 // C         output, float32 [1000, 777]
 // launch    grid (49, 63, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// bounds    7 of 7 accesses proved
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: A[m * K + k0 + tx], 6 sectors, ideal 4; 5.64 on average (128 bytes in 2 runs)
 //

@@ -5,6 +5,7 @@
 // samples   input, float32 [10007], shared, outside: reflect
 // smooth    output, float32 [10007]
 // launch    grid (20, 1, 1), block (256, 1, 1), 2296 bytes of shared memory; family staged
+// bounds    4 of 4 accesses proved
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
 //           worst: samples[n], 5 sectors, ideal 4; 4.94 on average (misaligned by 4 bytes)
 //

@@ -8,6 +8,7 @@
 // p         input, float32 [1031, 4], aligned to 16 bytes
 // a         output, float32 [1031, 2]
 // launch    grid (129, 1, 1), block (8, 32, 1), 18432 bytes of shared memory; family staged
+// bounds    13 of 13 accesses proved
 // analysis  sm_90: 13 accesses, 6 ideal, 7 costly
 //           worst: p[i * 4], 4 sectors, ideal 1 (lanes 16 bytes apart)
 //

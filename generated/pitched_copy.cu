@@ -5,6 +5,7 @@
 // dense     input, float32 [200, 250], global by ld.global.cs, aligned to 8 bytes
 // pitched   output, float32 [200, 250], strides (256, 1), global by st.global.cs, aligned to 8 bytes
 // launch    grid (4, 25, 1), block (32, 8, 1); family map
+// bounds    2 of 2 accesses proved
 // analysis  sm_90: 2 accesses, 1 ideal, 1 costly
 //           worst: dense[i * N + j], 9 sectors, ideal 8; 8.56 on average (misaligned by 8 bytes)
 //

@@ -5,6 +5,7 @@
 // x         input, float32 [200003], aligned to 16 bytes
 // y         output, float32 [200003], aligned to 16 bytes
 // launch    grid (196, 1, 1), block (256, 1, 1), 80 bytes of shared memory; family scan
+// bounds    15 of 15 accesses proved
 // analysis  sm_90: 15 accesses, 11 ideal, 1 costly, 2 assumed, 1 unknown
 //           worst: y_sums[predecessor], 2 sectors, ideal 1; 3.58 on average (misaligned by 4 bytes)
 //

@@ -5,6 +5,7 @@
 // x         input, float32 [300, 513], aligned to 16 bytes
 // y         output, float32 [300]
 // launch    grid (300, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family reduce
+// bounds    6 of 6 accesses proved
 // analysis  sm_90: 6 accesses, 5 ideal, 1 costly
 //           worst: x[i * N + j], 17 sectors, ideal 16; 16.44 on average (misaligned by 16 bytes)
 //

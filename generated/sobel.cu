@@ -9,6 +9,7 @@
 // image      input, float32 [150, 201], outside: clamp
 // magnitude  output, float32 [150, 201]
 // launch     grid (7, 38, 1), block (32, 4, 1); family stencil
+// bounds     19 of 19 accesses proved
 // analysis   sm_90: 4 accesses, 4 costly
 //            worst: image[h * W + xp1], 5 sectors, ideal 4; 4.45 on average (misaligned by 4 bytes)
 //

@@ -5,6 +5,7 @@
 // x         input, float32 [100, 257], aligned to 16 bytes
 // y         output, float32 [100, 257], aligned to 16 bytes
 // launch    grid (25, 1, 1), block (32, 4, 1); family rowwise
+// bounds    4 of 4 accesses proved
 // analysis  sm_90: 4 accesses, 4 costly
 //           worst: x[i * N + edge], 2 sectors, ideal 1; 1.5 on average (20 bytes in 2 runs)
 //

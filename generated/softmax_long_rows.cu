@@ -5,6 +5,7 @@
 // x         input, float32 [9, 40000], aligned to 16 bytes
 // y         output, float32 [9, 40000], aligned to 16 bytes
 // launch    grid (36, 1, 1), block (512, 1, 1), clusters of 4, 160 bytes of shared memory; family rowwise
+// bounds    14 of 14 accesses proved
 // analysis  sm_90: 14 accesses, 12 ideal, 2 unknown
 //
 // Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.

@@ -5,6 +5,7 @@
 // x         input, float16 [M, N], aligned to 8 bytes
 // y         output, float32 [M, N], aligned to 16 bytes
 // launch    grid (M, 1, 1), block (128, 1, 1), 32 bytes of shared memory; family scan
+// bounds    6 of 6 accesses proved
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
 //           worst: x[i * N + first], 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
 //

@@ -6,6 +6,7 @@
 // B         input, bfloat16 [96, 256], shared
 // C         output, bfloat16 [128, 256]
 // launch    grid (2, 1, 1), block (16, 16, 1), 4096 bytes of shared memory; family tiled
+// bounds    13 of 13 accesses proved
 // analysis  sm_90: 7 accesses, 6 ideal, 1 costly
 //           worst: A[(m0 + r) * K + k0 + c], 4 sectors, ideal 2 (64 bytes in 4 runs)
 //

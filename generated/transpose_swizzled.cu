@@ -6,6 +6,7 @@
 // A         input, float32 [300, 200], shared
 // B         output, float32 [200, 300]
 // launch    grid (10, 7, 1), block (32, 8, 1), 4096 bytes of shared memory; family transpose
+// bounds    4 of 4 accesses proved
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
 //           worst: B[n * M + m], 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
 //

@@ -61,7 +61,9 @@ def header_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
         text += f", {shared} bytes of{kind} shared memory" if shared else ""
         rows.append((kernel.name if len(plan.kernels) > 1 else "launch", f"{text}; family {kernel.family}"))
     rows += [("accumulate", text) for text in (*plan.algorithms, *plan.unused_precisions)]
-    for topic, said in (("pipeline", remarks.pipelines), ("analysis", remarks.summary)) if remarks else ():
+    remarks = remarks or Remarks()
+    bounds = (remarks.bounds,) if remarks.bounds else ()
+    for topic, said in (("pipeline", remarks.pipelines), ("bounds", bounds), ("analysis", remarks.summary)):
         rows += [(topic if position == 0 else "", line) for position, line in enumerate(said)]
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []

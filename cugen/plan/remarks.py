@@ -14,12 +14,14 @@ from cugen.spec.expressions import walk
 @dataclass(frozen=True)
 class Remarks:
     """`claims`: a text per access, by its serial number, printed above it. `listed`: those that the head lists.
-    `summary`: lines of the head, and `pipelines`: those about synchronisation."""
+    `summary`: lines of the head, and `pipelines`: those about synchronisation. `bounds`: its line on which accesses are
+    in bounds."""
 
     claims: Mapping[int, str] = field(default_factory=dict)  # serial number of an access -> text
     summary: tuple[str, ...] = ()
     listed: Mapping[int, str] = field(default_factory=dict)  # as `claims`
     pipelines: tuple[str, ...] = ()
+    bounds: str = ""
 
 
 def own_accesses(node: Node) -> tuple[Access, ...]:

@@ -30,7 +30,7 @@ from cugen.plan.nodes import (
 from cugen.plan.pipeline_nodes import AwaitBarrier, TensorLoad, TensorStore, Wgmma
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
 from cugen.plan.traversal.walking import accesses, values_of
-from cugen.spec.expressions import Local, Read, ScalarValue, walk
+from cugen.spec.expressions import Expr, Local, Read, ScalarValue, walk
 
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")
 BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
@@ -93,7 +93,8 @@ class Site:
 class ProgramPoint:
     """Program point: definitions in scope and the iteration domain; `opaque` as in `Site`.
 
-    sizes: params without a value, which stay symbolic.
+    sizes: params without a value, which stay symbolic. conditions: those of branches that aren't guards, each with the
+    value that it has there.
     """
 
     definitions: Mapping[sympy.Symbol, Integer]
@@ -102,6 +103,7 @@ class ProgramPoint:
     predicates: tuple[Predicate, ...]
     opaque: str = ""
     sizes: frozenset[sympy.Symbol] = frozenset()
+    conditions: tuple[tuple[Expr, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +171,12 @@ class _Walk:
                     yield Step(node, point, guarded)
                     yield from self.nodes(node.then, guarded)
                     yield from self.nodes(node.orelse, _under_guard(point, guard, negated=True))
-                case If():
-                    hidden = replace(point, opaque=point.opaque or _unknown_reason(node.condition, point))
+                case If(condition=condition) if not isinstance(condition, Guard):
+                    hidden = replace(point, opaque=point.opaque or _unknown_reason(condition, point))
                     yield Step(node, point, hidden)
-                    yield from self.nodes(node.then, hidden)
-                    yield from self.nodes(node.orelse, hidden)
+                    for body, holds in ((node.then, True), (node.orelse, False)):
+                        known = (*point.conditions, (condition, holds))
+                        yield from self.nodes(body, replace(hidden, conditions=known))
                 case Load() | Copy() if node.guard is not None and node.guard.terms:
                     yield Step(node, point, _under_guard(point, node.guard))
                 case _:
@@ -190,6 +193,8 @@ class _Walk:
         self.loops += 1
         self.ranges[name] = (0, max(count - 1, 0))
         value = stop - 1 - loop.step * name if loop.downward else start + loop.step * name
+        if loop.halves or loop.doubles:
+            value = loop.index.symbol  # a power of two, which isn't affine in the counter
         predicates = point.predicates
         if low != high:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
@@ -198,7 +203,7 @@ class _Walk:
             "" if all(p.depends_only_on(counters, point.sizes) for p in predicates) else DATA_DEPENDENT_GUARD
         )
         definitions = {**point.definitions, loop.index.symbol: value}
-        return ProgramPoint(definitions, point.source_definitions, counters, predicates, opaque, point.sizes)
+        return replace(point, definitions=definitions, counters=counters, predicates=predicates, opaque=opaque)
 
     def _max_distance(self, distance: Integer, step: int, point: ProgramPoint) -> int:
         """Maximum trip count over `distance`, by ranges and enclosing guards."""

@@ -25,13 +25,14 @@ def reports_of(context: Context, plan: Plan, *, space: str | None = None) -> tup
     return tuple(analyze_any_size(kernel, spec.target, params, open_, space=space) for kernel in plan.kernels)
 
 
-def remarks_on(plan: Plan, reports: Sequence[KernelReport], *, lists_ideal: bool = False) -> Remarks:
-    """Claims of all launches. With `lists_ideal`, those of ideal accesses are listed in the head."""
+def remarks_on(plan: Plan, reports: Sequence[KernelReport], bounds: str = "", *, lists_ideal: bool = False) -> Remarks:
+    """Claims of all launches; the head has the line `bounds`, too. With `lists_ideal`, those of ideal accesses are
+    listed in the head."""
     accesses = [access for report in reports for access in report.accesses]
     listed = {access.access.serial: access.claim for access in accesses if lists_ideal and access.verdict == "ideal"}
     claims = {access.access.serial: access.claim for access in accesses if access.access.serial not in listed}
     summary = *_summary(plan.context.spec.target, accesses), *_barriers(accesses)
-    return Remarks(claims, summary, listed, _pipelines(plan))
+    return Remarks(claims, summary, listed, _pipelines(plan), bounds)
 
 
 def _barriers(accesses: list[AccessReport]) -> Iterator[str]:

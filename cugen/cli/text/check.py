@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from cugen.analysis.bounds.claims import bounds_summary
 from cugen.analysis.limits.findings import Launch
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.checked import Checked, Outcome
@@ -37,6 +38,9 @@ def _table(launch: Launch, checked: Checked) -> str:
     head, *texts = table(rows, sys.stdout, right=(3, 4, 5), drop=(2, 4, 5), wrap=1)
     lines = [paint(fit(title, sys.stdout), "bold", sys.stdout), head]
     lines += map(paint_verdict, texts, (report.verdict for report in launch.report.accesses))
+    claims = [claim for claim in checked.kernel.bounds if claim.kernel == launch.kernel.name]
+    if any(claim.verdict != "proved" for claim in claims):
+        lines.append(fit(f"bounds: {bounds_summary(claims)}", sys.stdout))
     return "\n".join(lines)
 
 

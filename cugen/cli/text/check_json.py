@@ -11,6 +11,7 @@ from cugen.analysis.limits.findings import Launch
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.checked import Checked, Outcome
 from cugen.cli.text.quoted_source import PrintedLaunch
+from cugen.kernel_report import bounds_content
 from cugen.spec.diagnostics import Diagnostic
 from cugen.spec.expressions import Span
 from cugen.spec.model import Check
@@ -40,7 +41,8 @@ def _kernel(checked: Checked) -> Content:
         "limits": _limits(spec.check),
         "compiler": checked.resources.compiler or None,
         "launches": [
-            _launch(launch, printed) for launch, printed in zip(checked.launches, checked.printed, strict=True)
+            {**_launch(launch, printed), "bounds": _bounds(launch, checked)}
+            for launch, printed in zip(checked.launches, checked.printed, strict=True)
         ],
         "findings": [{**_finding(finding.diagnostic), "launch": finding.kernel} for finding in checked.findings],
     }
@@ -71,6 +73,10 @@ def _launch(launch: Launch, printed: PrintedLaunch) -> Content:
         "branches": [_branch(branch, printed) for branch in facts.branches],
         "accesses": [_access(report, printed) for report in launch.report.accesses],
     }
+
+
+def _bounds(launch: Launch, checked: Checked) -> list[Content]:
+    return bounds_content([claim for claim in checked.kernel.bounds if claim.kernel == launch.kernel.name])
 
 
 def _branch(branch: BranchFacts, printed: PrintedLaunch) -> Content:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 
 from cugen.spec.expressions import Const, Expr, Op, Select
@@ -19,14 +19,19 @@ def alternatives(condition: Expr, holds: bool, params: Mapping[str, Param]) -> l
     """The disjuncts of a condition (or of its negation); each is a conjunction of forms that are nonnegative.
 
     Parts that aren't affine comparisons contribute the case without facts."""
-    return _Alternatives(params).visit(condition, holds)
+    return alternatives_by(condition, holds, lambda expr: affine_form(expr, params))
+
+
+def alternatives_by(condition: Expr, holds: bool, form_of: Callable[[Expr], AffineForm | None]) -> list[Case]:
+    """As `alternatives`, with the forms of integers that `form_of` knows."""
+    return _Alternatives(form_of).visit(condition, holds)
 
 
 class _Alternatives:
     """Memoised: a Select visits its test for both outcomes, which would be exponential in the nesting depth."""
 
-    def __init__(self, params: Mapping[str, Param]) -> None:
-        self._params = params
+    def __init__(self, form_of: Callable[[Expr], AffineForm | None]) -> None:
+        self._form_of = form_of
         self._cases_of: dict[tuple[int, bool], list[Case]] = {}
 
     def visit(self, condition: Expr, holds: bool) -> list[Case]:
@@ -49,13 +54,16 @@ class _Alternatives:
                 no = conjunction(self.visit(test, False), self.visit(orelse, holds))
                 return _capped([*yes, *no])
             case Op(name=name, args=(a, b)) if name in _NEGATED and a.dtype.is_integer and b.dtype.is_integer:
-                left_form, right_form = affine_form(a, self._params), affine_form(b, self._params)
-                return _comparison(name if holds else _NEGATED[name], left_form, right_form)
+                left_form, right_form = self._form_of(a), self._form_of(b)
+                if left_form is None or right_form is None:
+                    return [()]
+                return comparison(name if holds else _NEGATED[name], left_form, right_form)
             case _:
                 return [()]
 
 
-def _comparison(name: str, a: AffineForm, b: AffineForm) -> list[Case]:
+def comparison(name: str, a: AffineForm, b: AffineForm) -> list[Case]:
+    """The disjuncts of `a` compared with `b` by an operator of the language."""
     match name:
         case "le":
             return [(b - a,)]

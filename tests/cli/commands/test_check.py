@@ -145,6 +145,12 @@ def test_a_padded_or_swizzled_tile_keeps_the_limit(cli: Cli, transpose: Callable
     assert answer.out.endswith("1 kernel checked: all limits kept\n")
 
 
+def test_a_launch_whose_accesses_are_not_all_proved_in_bounds_says_so(cli: Cli) -> None:
+    said = "bounds: 2 of 3 accesses proved, 1 unknown: table[ids_i * D + j], the subscript depends on"
+    assert said in cli("check", ROOT / "specs" / "gather.yaml").out
+    assert "bounds:" not in cli("check", ROOT / "specs" / "transpose_shared.yaml").out
+
+
 def test_a_limit_above_the_cost_is_kept_without_a_finding(cli: Cli, transpose: Callable[..., Path]) -> None:
     answer = cli("check", transpose(check="{bank_conflicts: 32}"), "--quiet")
     assert (answer.status, answer.out, answer.err) == (0, "", "")

@@ -89,12 +89,13 @@ def test_the_keys_of_json_are_stable(cli: Cli, colliding: Path) -> None:
     ]  # fmt: skip
     assert list(launch) == [
         "kernel", "family", "grid", "block", "shared_bytes", "registers", "spill_bytes", "local_bytes", "occupancy",
-        "blocks_per_sm", "limited_by", "branches", "accesses",
+        "blocks_per_sm", "limited_by", "branches", "accesses", "bounds",
     ]  # fmt: skip
     assert list(launch["accesses"][0]) == [
         "text", "line", "array", "kind", "space", "bytes_per_lane", "unit", "cost", "ideal", "ratio", "per_request",
         "verdict", "claim", "reason", "doubt",
     ]  # fmt: skip
+    assert list(launch["bounds"][0]) == ["text", "array", "space", "kind", "verdict", "reason"]
     assert list(kernel["findings"][0]) == [
         "code", "severity", "message", "file", "line", "column", "end_line", "end_column", "key", "label", "notes",
         "help", "related", "launch",

@@ -1,0 +1,1 @@
+"""Proofs that the accesses of a plan stay inside of their arrays."""

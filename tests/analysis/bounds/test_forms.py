@@ -1,0 +1,115 @@
+"""The forms of drawn expressions, against their values at all indices."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import sympy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis.bounds.facts import Facts, Locals
+from cugen.analysis.bounds.forms import Forms
+from cugen.analysis.bounds.search import Search
+from cugen.analysis.totals.sites import Predicate, ProgramPoint
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod, integer, symbol
+from cugen.spec.model import Param
+from tests.analysis.bounds.executed import value
+from tests.drawn import examples
+
+X, Y, N = symbol("x"), symbol("y"), symbol("N")
+RANGES = {X: (0, 6), Y: (0, 4)}
+SIZE = Param("N", None, minimum=2, maximum=12, multiple_of=2)
+SIZES = range(2, 13, 2)
+
+
+def _combined(parts: st.SearchStrategy[Integer]) -> st.SearchStrategy[Integer]:
+    divisors = st.integers(1, 6).map(integer)
+    natural = parts.map(lambda part: Mod(part, integer(8)))
+    return st.one_of(
+        st.builds(lambda a, b: a + b, parts, parts),
+        st.builds(lambda a, b: a - b, parts, parts),
+        st.builds(lambda a, n: a * n, parts, st.integers(-3, 4)),
+        st.builds(FloorDiv, parts, divisors),
+        st.builds(Mod, parts, divisors),
+        st.builds(FloorDiv, parts, st.just(N)),
+        st.builds(Mod, parts, st.just(N)),
+        st.builds(BitXor, natural, st.builds(lambda a, n: a * n, natural, st.sampled_from([1, 2, 4]))),
+        st.builds(Minimum, parts, parts),
+        st.builds(Maximum, parts, parts),
+        st.builds(Choice, parts, parts, parts, parts),
+    )
+
+
+EXPRESSIONS = st.recursive(
+    st.one_of(st.sampled_from([X, Y, N]), st.integers(-4, 9).map(integer)), _combined, max_leaves=6
+)
+PREDICATES = st.builds(
+    Predicate,
+    st.lists(st.tuples(EXPRESSIONS, st.sampled_from(["<", "==", "!="])), min_size=1, max_size=2).map(tuple),
+    st.booleans(),
+)
+
+
+def _forms() -> Forms:
+    forms = Forms({"N": SIZE}, {N: "N"})
+    for name, values in RANGES.items():
+        forms.declare(name, values)
+    return forms
+
+
+def _iterations() -> list[dict[sympy.Symbol, int]]:
+    ranges = (range(low, high + 1) for low, high in RANGES.values())
+    return [dict(zip((X, Y, N), values, strict=True)) for values in product(*ranges, SIZES)]
+
+
+def _holds(predicate: Predicate, iteration: dict[sympy.Symbol, int]) -> bool:
+    compared = {"<": lambda v: v < 0, "==": lambda v: v == 0, "!=": lambda v: v != 0}
+    return all(compared[op](value(term, iteration)) for term, op in predicate.terms) != predicate.negated
+
+
+@given(EXPRESSIONS)
+@settings(max_examples=examples(250), deadline=None)
+def test_every_value_of_an_expression_is_in_its_interval(expr):
+    forms = _forms()
+    low, high = forms.interval(forms.form(expr))
+    values = [int(value(expr, iteration)) for iteration in _iterations()]
+    assert low is None or low <= min(values)
+    assert high is None or max(values) <= high
+
+
+@given(EXPRESSIONS, st.lists(PREDICATES, max_size=3), st.integers(-3, 3))
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_is_proved_nonnegative_is_so_wherever_the_guards_hold(expr, predicates, slack):
+    forms = _forms()
+    facts = Facts(forms, Locals({}, frozenset()), {})
+    known = facts.of_point(ProgramPoint({}, {}, (), tuple(predicates)))
+    values = [
+        int(value(expr, iteration))
+        for iteration in _iterations()
+        if all(_holds(predicate, iteration) for predicate in predicates)
+    ]
+    shifted = expr - min(values, default=0) + slack  # the smallest value is `slack`
+    if Search(forms, [()]).holds(forms.form(shifted), known):
+        assert not values or slack >= 0
+
+
+@given(st.integers(0, 7), st.integers(0, 3), st.sampled_from([1, 2, 4]))
+def test_an_exclusive_or_of_few_bits_keeps_the_others(column, row, unit):
+    forms = _forms()
+    swizzled = BitXor(unit * X, unit * Mod(Y, integer(4)))
+    low, high = forms.interval(forms.form(swizzled))
+    assert (low, high) == (0, 7 * unit)
+    assert low <= (unit * column) ^ (unit * row) <= high
+
+
+def test_equal_quotients_are_one_variable_so_that_a_remainder_adds_up_again():
+    forms = _forms()
+    whole = 5 * FloorDiv(3 * X + Y, integer(5)) + Mod(3 * X + Y, integer(5)) - 3 * X - Y
+    search, known = (
+        Search(forms, [()]),
+        Facts(forms, Locals({}, frozenset()), {}).of_point(ProgramPoint({}, {}, (), ())),
+    )
+    assert search.holds(forms.form(whole), known)
+    assert search.holds(forms.form(-whole), known)
+    assert not search.holds(forms.form(whole - 1), known)
