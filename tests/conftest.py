@@ -186,8 +186,9 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out but for cases that the list
-    names, and as `exhaustive` the slow cases of a test but for those of `ci_cases`, unless it is marked `whole`."""
+    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `covering` leaves out, and `sampled` but for cases
+    that the list names, and as `exhaustive` the slow cases of a test but for those of `ci_cases`, unless it is marked
+    `whole`."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
     config.stash[COLLECTED] = tuple(item.nodeid for item in items)
@@ -199,6 +200,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (step,) = sampled.args
             for number, item in enumerate(item for item in cases if item.nodeid not in quick):
                 if number % step:
+                    item.add_marker(pytest.mark.slow)
+        if cases[0].get_closest_marker("covering") is not None:
+            default = ci_cases.chosen([_values(item) for item in cases], least=1)
+            for number, item in enumerate(cases):
+                if number not in default:
                     item.add_marker(pytest.mark.slow)
         slow = [item for item in cases if item.get_closest_marker("slow") is not None]
         fast = [item for item in cases if item.get_closest_marker("slow") is None]

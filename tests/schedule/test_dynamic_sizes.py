@@ -49,7 +49,7 @@ def price(kernel: Kernel) -> Price | None:
         return None
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(90)
 @pytest.mark.parametrize("operator", [pytest.param(operator, id=operator.kernel[:70]) for operator in OPERATORS])
 def test_an_operator_of_sizes_known_at_launch_costs_about_what_it_does_with_fixed_sizes(operator: Any) -> None:
     fixed, dynamic = made(operator.spec()), made(with_defaults(operator).spec())
@@ -104,7 +104,7 @@ def test_long_rows_have_the_cluster_and_the_vectors_of_their_default(statement, 
     assert "all others are reloaded" in reasons_of(text)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("statement", [SOFTMAX, L2_NORM])
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 4, 5, 7, 8, 31, 127, 4099, 131075])
 def test_rows_of_any_length_are_right_with_the_plan_of_a_long_one(statement, columns):
@@ -133,7 +133,7 @@ def test_short_strided_columns_have_the_blocks_of_their_default():
         assert is_right(text, *sizes)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "sizes",
     [(130, 257, 1000), (1, 1, 0), (1, 1, 1), (1, 3, 7000), (127, 255, 31), (128, 256, 64), (300, 700, 65), (0, 5, 3)],

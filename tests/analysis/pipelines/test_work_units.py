@@ -82,6 +82,7 @@ def is_of_units(node: Node) -> bool:
     return [(str(t.left), str(t.right)) for t in node.condition.terms] == [("k_tile_begin", "k_tile_end")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_stream_k_is_proved(name: str) -> None:
     proof = proof_of(KERNELS[name]())
@@ -110,6 +111,7 @@ def test_units_whose_k_tiles_have_other_numbers_are_refuted() -> None:
     assert refuted(kernel) == ["work units"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("name", ["k_tiles_before", "k_tile_begin", "k_tile_end"])
 def test_producer_and_consumers_of_other_units_are_refuted(name: str, position: int) -> None:

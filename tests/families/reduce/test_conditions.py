@@ -24,6 +24,7 @@ def spec_of(value: str, m: int, k: int) -> Spec:
     return spec
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("m", "k"), [(3000, 4096), (1000, 1024), (100000, 100001)])
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_no_vector_is_read_beyond_the_rows(condition: str, m: int, k: int) -> None:

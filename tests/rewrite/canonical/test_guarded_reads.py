@@ -67,8 +67,8 @@ def ids(text: str) -> str:
     return text.replace(" ", "")
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("text", ALL, ids=ids)
-@pytest.mark.sampled(5)
 def test_every_access_of_the_plan_is_inside(text: str) -> None:
     for dtype in ("float32", "float16"):
         assert list(bounds_faults(generate(spec_of(text, dtype), remarks="none"), {})) == []

@@ -57,6 +57,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_a_gemm_of_few_rows_reads_unpacked_weights_once(name):
     spec = spec_of(**WEIGHTS[name])

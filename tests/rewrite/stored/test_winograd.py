@@ -208,7 +208,7 @@ def test_threads_keep_tiles_in_registers(changes: dict[str, object], target: str
 # Results
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -215,7 +215,7 @@ PLANTED: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("changes", "kind", "line", "message"), PLANTED.values(), ids=list(PLANTED))
 @pytest.mark.parametrize("options", [{}, {"shuffle": 3}], ids=["fast", "shuffled"])
 def test_a_planted_fault_is_found(

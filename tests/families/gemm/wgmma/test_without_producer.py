@@ -64,7 +64,7 @@ def draw(seed: int) -> tuple[str, dict[str, int], str]:
     return text, params, source.choice(("", "", "sanitize", "races"))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(70))
 def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     text, params, mode = draw(seed)
