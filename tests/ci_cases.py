@@ -12,7 +12,7 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 Values = frozenset[tuple[Hashable, Hashable]]  # of a case: pairs of a parameter and its value
 
 
-def chosen(cases: Sequence[Values], met: Iterable[Values] = (), least: int = CASES) -> Collection[int]:
+def chosen(cases: Sequence[Values], met: Iterable[Values] = (), minimum: int = CASES) -> Collection[int]:
     """The numbers of those of `cases` that run, at least so many, where the cases `met` run anyway."""
     # Multiples of the golden ratio are spread evenly, and so is each beginning of this order.
     order = sorted(range(len(cases)), key=lambda number: number * GOLDEN_RATIO % 1)
@@ -23,7 +23,7 @@ def chosen(cases: Sequence[Values], met: Iterable[Values] = (), least: int = CAS
         taken[best] = None
         missing -= cases[best]
     for number in order:
-        if len(taken) >= least:
+        if len(taken) >= minimum:
             break
         taken[number] = None
     return taken.keys()

@@ -202,7 +202,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 if number % step:
                     item.add_marker(pytest.mark.slow)
         if cases[0].get_closest_marker("covering") is not None:
-            default = ci_cases.chosen([_values(item) for item in cases], least=1)
+            default = ci_cases.chosen([_values(item) for item in cases], minimum=1)
             for number, item in enumerate(cases):
                 if number not in default:
                     item.add_marker(pytest.mark.slow)
