@@ -22,7 +22,7 @@ from tests import ci_cases
 # A slow machine is no failure, and what fails here must fail again elsewhere. `.ci/run` draws more examples with
 # `--hypothesis-profile=full`; `--hypothesis-profile=search` looks for what nobody has seen yet.
 settings.register_profile("full", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("project", settings.get_profile("full"), max_examples=40)
+settings.register_profile("project", settings.get_profile("full"), max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=3000)
 settings.load_profile("project")
 

@@ -69,6 +69,7 @@ def test_what_the_call_asks_for_counts(
     assert cli("generate", spec, "-o", tmp_path / "out", *words).out == ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", [".cu", ".h", ".hpp", ".json"])
 def test_a_file_that_is_gone_or_edited_is_generated_again(
     cli: Cli, spec: Path, tmp_path: Path, read: list[str], suffix: str

@@ -183,7 +183,7 @@ def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, 
 GEMM = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}"
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("schedule", [GEMM, f"{GEMM}, sliced_k: 2, stages: 2"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("pad", "width"), [(1, 1), (2, 2), (4, 4), (6, 2)])
@@ -195,6 +195,7 @@ def test_a_pad_leaves_the_vectors_that_it_aligns(prove, made, dtype, pad, width,
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [

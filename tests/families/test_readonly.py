@@ -116,6 +116,7 @@ def test_every_load_is_through_the_read_only_cache(made, family):
     assert [text for text in loads if not LOAD.search(text)] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", SPECS)
 def test_the_plan_is_that_of_an_array_without_a_placement(made, family):
     def loads(ro: str) -> list[tuple[str, list[int]]]:

@@ -285,6 +285,7 @@ schedule: {{family: direct}}
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("boundary", "dtype"), [("zero", "int64"), ("zero", "uint32"), ("{value: 1}", "int32"), ("clamp", "int32")]
 )

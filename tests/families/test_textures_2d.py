@@ -164,7 +164,7 @@ schedule: {{family: skinny}}
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_fetches_its_2d_textures_and_computes_the_same(made, prove, name):
     kernel = made(SPECS[name])
@@ -196,7 +196,7 @@ def test_2d_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 def test_every_element_type_is_read_as_it_is_stored(made, prove, dtype):
     text = f"""

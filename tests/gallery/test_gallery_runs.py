@@ -21,7 +21,7 @@ def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(40)
 def test_each_dynamic_param_has_a_default_that_a_run_without_options_takes(kernel: Kernel) -> None:
     args = argparse.Namespace(settings=[])
     assert {value.origin for value in dynamic_values(kernel.spec, args)} <= {"default"}

@@ -102,6 +102,7 @@ def test_a_register_limit_spills_and_the_figures_are_those_of_ptxas(compiler: cu
     assert kernel.spill_loads == figure(cubin.log, "spilling", r"(\d+) bytes spill loads") > 0
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_cubin_and_ptxas_agree_on_registers_and_shared_memory(compiler: cuda.CompilerName, target: str) -> None:

@@ -116,6 +116,7 @@ def test_a_wait_that_leaves_one_more_group_pending_is_refuted(stages, position):
     assert proof_of(fewer).verdict == "proved"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stages", STAGES)
 def test_a_barrier_in_front_of_the_wait_does_not_show_the_copies_to_others(stages):
     kernel = gemm(schedule=f"stages: {stages}")

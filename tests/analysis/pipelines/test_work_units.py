@@ -165,6 +165,7 @@ def test_barriers_of_single_warpgroups_beside_a_flag_are_refuted(position: int) 
     assert refuted(nth(kernel, NamedBarrier, position, of_warpgroup)) == ["flags"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shift", [-1, 1])
 @pytest.mark.parametrize("kind", [ReleaseFlag, AcquireSpinWait])
 def test_another_flag_is_refuted(kind: type, shift: int) -> None:

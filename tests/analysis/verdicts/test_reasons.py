@@ -135,7 +135,7 @@ def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(wa
                 assert values.tolist() == expected.tolist(), (actual.text, formula)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_two_lanes_of_a_reported_bank_conflict_conflict(walk, text, target):
     row = known_target(target)
@@ -171,7 +171,7 @@ def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, tar
     return pair.wavefronts > pair.ideal_wavefronts or width > 4
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(walk, text, target):
     for actual, warps in reports(walk, text, target):

@@ -105,7 +105,7 @@ def test_loads_and_stores_of_global_memory_are_vectorised(planned):
 # Refusals
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("text", "why"),
     [

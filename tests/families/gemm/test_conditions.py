@@ -43,6 +43,7 @@ def test_a_block_takes_the_k_tiles_with_an_unmasked_term(made, condition, offset
         assert definition(kernel, "k_offset") == offset
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("condition", "origin_m", "origin_n"),
     [

@@ -23,6 +23,7 @@ def gemm(k, schedule):
     return TEXT % (k, schedule)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("k", "more", "text"),
     [

@@ -335,6 +335,7 @@ def groups(m: int, n: int, k: int, group: int, n_major: bool) -> str:
     return GROUPS.format(m=m, n=n, k=k, group=group, w=w, s=s, subscripts=subscripts, of=of)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("m", [2, 4, 8])
 def test_weights_with_scales_of_groups_are_read_once(made, m, n_major):

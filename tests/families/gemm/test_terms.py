@@ -41,7 +41,7 @@ def unasked(reduction: str) -> str:
     return term(reduction, 600, 100, 700, schedule="")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_any_term_of_two_elements_is_a_gemm(planned, reduction):
     assert planned(unasked(reduction)).family == "gemm"

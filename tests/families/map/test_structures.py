@@ -49,6 +49,7 @@ def moved(kernel: Kernel, name: str) -> list[int]:
     return [access.width for access in accesses(kernel.body) if access.array.name == name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fields", "dtype", "loads"),
     [

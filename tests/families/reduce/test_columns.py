@@ -36,6 +36,7 @@ def automatic(text: str) -> str:
 # Which kernel
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "dtype", "block"),
     [

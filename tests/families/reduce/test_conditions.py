@@ -40,6 +40,7 @@ def test_results_are_right(condition: str) -> None:
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["i", "start", "stop", "part", "sum", "first", "tail", "threads"])
 def test_a_sum_in_parts_has_vectors_whatever_its_index_is_called(name: str) -> None:
     """The names of the kernel, `start` of a part, aren't taken for the index."""

@@ -49,7 +49,7 @@ def test_columns_of_fewer_windows_are_reduced_first(height, width, dtype):
     assert 2 * sectors(text) <= sectors(text + ONE_LAUNCH)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
 )

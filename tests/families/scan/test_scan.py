@@ -349,6 +349,7 @@ def test_layouts(prove, layout, along):
     prove(matrix(70, 75, f"cumsum(x[i, j], {along}, reverse=true)", layout=layout))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sizes", [(0, 8), (3, 0), (5, 1033)])
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_sizes_given_at_run_time(prove, sizes, along):

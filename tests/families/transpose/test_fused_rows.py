@@ -96,6 +96,7 @@ def test_random_shapes(prove, i, j, k, dtype):
     prove(permute(i, j, k, dtype, "x[i, j, k]"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_access_is_the_predicted_one(made, dtype):
     kernel = made(permute(12, 23, 69, dtype, "x[i, j, k]"))

@@ -117,6 +117,10 @@ def passes(kernel: Kernel, inputs: Inputs | None = None, *, sanitize: bool = Tru
 def test_a_convolution_of_many_channels_is_computed_by_winograds_algorithm_where_that_is_allowed() -> None:
     assert is_used(planned(LARGE))
     assert not is_used(planned(replace(LARGE, accumulate="float32")))
+
+
+@pytest.mark.slow
+def test_the_gradient_of_a_convolution_is_computed_by_winograds_algorithm_too() -> None:
     assert is_used(planned(replace(LARGE, is_flipped=True, channels_last=True, features_last=True)))
 
 
@@ -140,6 +144,7 @@ def test_inspect_and_the_head_of_the_file_say_that_sums_are_rounded_otherwise() 
     assert f"accumulate {said}" in re.sub(" +", " ", head)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -297,6 +302,7 @@ def test_results_of_any_sizes_layouts_and_borders_are_those_of_the_convolution(
     assert passes(kernel, sanitize=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> None:
@@ -354,15 +360,17 @@ def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
 
 
+@pytest.mark.usefixtures("whatever_it_costs")
 def test_placements_are_those_of_the_launches_that_read_the_arrays() -> None:
-    kernel = planned(replace(LARGE, boundary="zero, memory: shared"))
+    kernel = made(replace(Drawn(4, 64, 64, (28, 28)), boundary="zero, memory: shared"))
     assert is_used(kernel)
     assert [launch.family for launch in kernel.plan.kernels] == ["map", "staged", "gemm", "map"]
-    readonly = planned(replace(LARGE, result="{} + bias[o]", boundary="zero, memory: readonly"))
+    readonly = made(replace(Drawn(4, 64, 64, (28, 28)), result="{} + bias[o]", boundary="zero, memory: readonly"))
     assert is_used(readonly)
     assert "load_readonly" in readonly.source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_tiles_in_shared_memory_are_those_of_the_inputs(outputs: tuple[int, int]) -> None:

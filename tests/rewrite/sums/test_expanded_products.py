@@ -65,6 +65,7 @@ def test_expanded_products_have_the_results_of_the_products_as_they_are_written(
     assert passes(spec)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("term", "a", "more"),
     [

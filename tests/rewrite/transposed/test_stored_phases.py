@@ -76,7 +76,7 @@ def test_short_sums_and_unknown_sizes_have_no_phases(changes):
     assert not convolutions(made(**changes))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(
     "changes",

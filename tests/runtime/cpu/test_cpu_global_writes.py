@@ -43,6 +43,7 @@ def two_blocks(publish: str = "", await_: str = "", value: str = "2", shift: int
     return source.replace("VALUE", value).replace("SHIFT", str(shift))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("source", "is_race"),
     [
@@ -144,6 +145,7 @@ extern "C" __global__ void k(int* out, int* flag) {
 """
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("assigned", ["=", "+="])
 @pytest.mark.parametrize(("barrier", "is_race"), [("cluster.sync();", False), ("__syncthreads();", True)])
 def test_the_barrier_of_a_cluster_orders_its_blocks(

@@ -243,7 +243,7 @@ TRUNCATIONS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize(("sign", "small", "kept"), TRUNCATIONS)
 def test_addends_far_below_the_largest_are_cut(
@@ -255,6 +255,7 @@ def test_addends_far_below_the_largest_are_cut(
     assert row_of(make_job, name, sign * 2.0**10, products) == sign * 2.0**10 * (1 + kept)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FAST)
 def test_instructions_on_float8_keep_13_bits_below_the_largest_addend(make_job: MakeJob, name: str) -> None:
     assert row_of(make_job, name, 0.0, [(32.0, 32.0), (0.5, 0.25)]) == 1024.125

@@ -139,6 +139,7 @@ def test_two_warp_groups_at_one_barrier_are_detected_in_a_random_order(make_job)
     assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shuffle", [None, 4])
 @pytest.mark.parametrize(
     ("first", "barrier", "otherwise", "words"),

@@ -233,6 +233,7 @@ SUMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("types", "start", "terms", "expected"), SUMS.values(), ids=list(SUMS))
 def test_sums_are_truncated(make_job: MakeJob, types: str, start: float, terms: list[float], expected: float) -> None:
     a_name, b_name, instruction = TYPES[types]

@@ -143,7 +143,7 @@ def kernels(made, text: str) -> tuple[tuple[Kernel, ...], Kernel]:
     return tuple(copies), gemm
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("changes", "copies"),
     [
