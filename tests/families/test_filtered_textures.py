@@ -208,7 +208,7 @@ compute: y = sum(x[i, j] * u[i + 0.25, j + 0.5], i, j)
 }
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_takes_a_sample_as_a_value(made, prove, name):
     kernel = made(SPECS[name])

@@ -120,7 +120,7 @@ COMPUTED = (  # a position, and another that it may be part of
 )
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("element", ["k[j]", "k[N - 1 - j]", "p[j]", "p[j] // 2"])
 @pytest.mark.parametrize("position", COMPUTED)
 def test_positions_are_computed_in_temporaries(prove, position, element):

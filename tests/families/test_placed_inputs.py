@@ -57,7 +57,7 @@ def test_an_input_that_is_read_once_is_staged_if_the_spec_says_so(prove, made, p
     prove(text, sanitize=True, races=False)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize("n", [31, 257])
 def test_rows_that_are_read_once_are_staged_with_their_layout(prove, planned, n, memory):
@@ -80,7 +80,7 @@ def test_a_reduction_of_elements_of_one_result_walks_over_tiles_of_them(prove, p
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize("n", [1, 67, 2049])
 def test_rows_in_shared_memory_are_cached_there(prove, made, planned, n, memory):
@@ -134,7 +134,7 @@ def test_an_operand_in_global_memory_has_no_tile(prove, made, planned, m, n, k):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("schedule", "fragment"),
     [
@@ -157,7 +157,7 @@ GEMM_SCHEDULES = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("schedule", GEMM_SCHEDULES)
 @pytest.mark.parametrize(("m", "n", "k"), [(17, 67, 32), (64, 60, 65)])
 def test_operands_in_constant_memory_are_copied_from_there_to_tiles(prove, made, m, n, k, schedule):

@@ -104,7 +104,7 @@ def test_long_rows_have_the_cluster_and_the_vectors_of_their_default(statement, 
     assert "all others are reloaded" in reasons_of(text)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("statement", [SOFTMAX, L2_NORM])
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 4, 5, 7, 8, 31, 127, 4099, 131075])
 def test_rows_of_any_length_are_right_with_the_plan_of_a_long_one(statement, columns):
@@ -158,7 +158,7 @@ def test_a_short_k_has_tiles_for_it():
     assert is_right(short, 65, 130, 70)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("b", "element"), [("[N, K]", "n, k"), ("[K, N]", "k, n")])
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 0), (65, 63), (17, 4099), (300, 127)])
 def test_k_of_a_few_rows_is_split_in_parts_some_of_which_may_be_empty(b, element, sizes):
@@ -174,6 +174,7 @@ def test_a_matrix_by_a_column_is_a_reduction_of_rows_where_these_are_few():
         assert is_right(text, *sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k"), [pytest.param(130, 257, 70, marks=pytest.mark.slow), (3, 5, 33)])
 def test_the_trace_of_a_k_that_is_split_at_launch_is_as_planned(m, n, k):
     kernel = made(spec_of({"M": 256, "N": 256, "K": 524288}, OPERANDS, PRODUCT))

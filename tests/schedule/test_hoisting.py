@@ -76,6 +76,7 @@ def test_norms_inside_a_mean_are_hoisted():
     assert passes(spec)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["argmax(x[i, k], k)", "argmin(x[i, k], k) == i"])
 def test_positions_inside_a_reduction_are_hoisted(value):
     spec = spec_of(f"y = sum(x[i, 0] * ({value}), i)", "x [M, K]; y []")

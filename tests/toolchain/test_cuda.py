@@ -76,7 +76,7 @@ def test_this_machine_has_nvrtc() -> None:
     assert "nvrtc" in COMPILERS
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_resources_of_a_kernel_with_a_tile_and_a_constant_table(compiler: cuda.CompilerName, target: str) -> None:
@@ -128,6 +128,7 @@ def test_a_second_compilation_comes_from_the_cache_with_the_same_bytes(compiler:
     assert (second.image, second.log, second.kernels) == (first.image, first.log, first.kernels)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_errors_and_warnings_refer_to_the_stem(compiler: cuda.CompilerName) -> None:
     source = 'extern "C" __global__ void f(float* a) {\n    int unused = 3;\n    a[0] = missing;\n}\n'
@@ -151,6 +152,7 @@ def test_architecture_specific_targets_compile(compiler: cuda.CompilerName) -> N
     assert "tile" in cuda.compile_cubin(TILE, "tile", "sm_90a", prefer=compiler).kernels
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) -> None:
     pipelined, serialised = (WGMMA.format(fence=fence) for fence in (FENCE, "if (threadIdx.x < 32)"))
@@ -161,6 +163,7 @@ def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) 
         assert caught.value.code == "CG4001"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_registers_that_spill_beside_wgmmas_are_an_error(compiler: cuda.CompilerName) -> None:
     source, flags = WGMMA.format(fence=FENCE), ["--maxrregcount=32"]

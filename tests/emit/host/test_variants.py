@@ -251,7 +251,7 @@ int main(int, char** numbers)
 NO_VARIANT = "`product` has no variant for M = 64, K = 63; there are variants for "
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("threads", "sizes", "answer"),
     [

@@ -202,6 +202,7 @@ def texts():
     return {(name, dtype): function_text(env, name, c_name(dtype)) for name, dtype in CASES}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 def test_every_function_compiles_for_gpus_without_a_warning(texts, target):
     if nvrtc.find() is None:

@@ -125,7 +125,7 @@ def test_unsupported_batches_are_refused(reasons, text, why):
 # Results
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (10, 12, 18)])
 def test_all_transposes_are_right(prove, sizes, transposed):

@@ -117,7 +117,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize(
     "schedule",

@@ -40,7 +40,7 @@ SMALL = "family: rowwise, cluster: %d, threads: %d"
 # When a row takes a cluster
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("n", "dtype", "cluster", "threads"),
     [

@@ -247,7 +247,7 @@ def test_groups_that_do_not_divide_are_not_split(prove):
     prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("name", list(MORE))
 def test_norms_of_all_kinds(made, prove, name):
     text = spec(*MORE[name])

@@ -161,7 +161,7 @@ def test_only_the_footprint_is_loaded(planned):
     assert len(loads) == 3  # a vector above, the center row, a vector below
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize(("height", "width"), [(1, 16), (7, 32), (33, 144), (20, 272)])
 def test_rows_of_whole_vectors_need_no_scalar_loads_for_zeros_outside(made, prove, dtype, height, width):
@@ -296,7 +296,7 @@ def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=h > 30)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "compute",
     [
@@ -375,6 +375,7 @@ def test_three_dimensions(prove, boundary, shape):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("order", "taps"), [("b, c, i + r - 1, j + s - 1", "c, r, s"), ("b, i + r - 1, j + s - 1, c", "r, s, c")]
 )

@@ -104,7 +104,7 @@ def test_dynamic_sides_are_right(prove, rows, columns):
     prove(moved(READS["other diagonal"], "dynamic", "dynamic"), params={"M": rows, "N": columns})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("value", [READS["quarter turn"], READS["other diagonal"], READS["operands"]])
 def test_every_access_is_the_predicted_one(made, value, dtype):

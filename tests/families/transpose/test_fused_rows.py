@@ -73,7 +73,7 @@ def test_outputs_with_padding_and_values_of_indices_keep_their_rows(made, change
 # Execution
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "uint8"])
 def test_results_of_every_type(prove, dtype):
     prove(permute(12, 23, 69, dtype, "x[i, j, k]"))

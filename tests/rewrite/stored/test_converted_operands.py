@@ -57,7 +57,7 @@ def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):
     assert on_tensor_cores(spec)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("value", "x", "w"),
     [

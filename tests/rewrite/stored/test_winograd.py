@@ -144,7 +144,7 @@ def test_inspect_and_the_head_of_the_file_say_that_sums_are_rounded_otherwise() 
     assert f"accumulate {said}" in re.sub(" +", " ", head)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -250,6 +250,7 @@ def test_results_are_those_of_the_convolution(changes: dict[str, object]) -> Non
     assert passes(kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_a_transposed_convolution_with_stride_one_is_a_convolution() -> None:
     (spec,) = load_text("""cugen: 1
@@ -318,7 +319,7 @@ def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> N
     assert finite.all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_tiles_of_a_temporary_are_those_of_its_values(outputs: tuple[int, int]) -> None:
@@ -379,6 +380,7 @@ def test_tiles_in_shared_memory_are_those_of_the_inputs(outputs: tuple[int, int]
     assert passes(kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_two_convolutions_have_transforms_of_their_own() -> None:
     (spec,) = load_text("""cugen: 1

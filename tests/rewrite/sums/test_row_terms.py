@@ -207,7 +207,7 @@ compute: |
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("shape", "statements"),
     [

@@ -45,7 +45,7 @@ def passes(kernel, inputs: Inputs | None = None) -> bool:
     return run.verification.passed
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("changes", "count"),
     [
@@ -124,6 +124,7 @@ def test_results_are_right(changes, target):
     assert passes(kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_they_cost")
 def test_infinite_inputs_reach_no_output_that_does_not_read_them():
     """Zeros in place of the taps that a phase doesn't have would make them NaN."""

@@ -195,7 +195,7 @@ def truncated(addends: Sequence[float], bits: int) -> float:
     return float(cut(total, max(leading(total) / 2 ** min(bits, 23), Fraction(1, 2**149)))) if total else 0.0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", OF_FLOATS)
 def test_sums_of_random_floats_are_cut_as_the_rule_says_and_near_the_exact_ones(make_job: MakeJob, name: str) -> None:
     kind, random, count = INSTRUCTIONS[name], np.random.default_rng(7), 6

@@ -214,7 +214,7 @@ def test_a_barrier_in_one_block_orders_nothing_in_the_next(make_job, shuffle):
     assert races_in(make_job, source, blocks=3, shuffle=shuffle) == [{5, 7}]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(("after", "races"), [(OF_PAIRS, []), ("__syncwarp();", [{7, 9}]), (OF_OTHER_PAIRS, [{7, 9}])])
 def test_a_barrier_orders_nothing_that_comes_after_it(make_job, after, races, shuffle):

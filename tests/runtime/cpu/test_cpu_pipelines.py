@@ -215,7 +215,7 @@ PLANTED: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
 }
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize(("changes", "kind", "line", "message"), PLANTED.values(), ids=list(PLANTED))
 @pytest.mark.parametrize("options", [{}, {"shuffle": 3}], ids=["fast", "shuffled"])
 def test_a_planted_fault_is_found(
@@ -297,7 +297,7 @@ def test_registers_move_between_whole_warpgroups(make_job: MakeJob) -> None:
     assert (outcome.buffers["out"].reshape(M, N) == expected).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("change", "threads", "message"),
     [

@@ -45,7 +45,7 @@ def by_warp(values, function):
     return np.concatenate([np.broadcast_to(function(w), w.shape) for w in values.reshape(-1, 32)])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 3}, {"sanitize": True}], ids=str)
 def test_collectives_follow_their_definition(make_job, options):
     v = np.random.default_rng(5).integers(0, 100, 64).astype(np.int32)

@@ -183,7 +183,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("n", [8, 24, 64, 256])
 @pytest.mark.parametrize("types", TYPES)
 def test_a_product_is_that_of_numpy(make_job: MakeJob, types: str, n: int) -> None:

@@ -105,7 +105,7 @@ def test_pairs_are_stored_unasked() -> None:
     assert "stmatrix" not in source_of(product(4096, 4096, 4096))
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
 @pytest.mark.parametrize("block", [(64, 64), (128, 96), (64, 80), (256, 32)], ids=str)

@@ -199,7 +199,7 @@ BOXES = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("text", "box"), BOXES.values(), ids=list(BOXES))
 def test_the_bounding_box_has_the_pixels_of_the_first_tap(planned, prove, text: str, box: PixelBox) -> None:
     assert pixels(planned(text)) == box
