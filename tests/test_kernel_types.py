@@ -51,7 +51,7 @@ def test_both_orders_of_the_factors_and_sums_with_more_are_seen():
     assert len(warnings(value=f"{PRODUCT} + sum(v[n, i] * h[m, i], i)")) == 1
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "case",
     [

@@ -225,7 +225,7 @@ def test_filtered_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_filtered_fetches_compile(compiled, name):
     compiled(SPECS[name])

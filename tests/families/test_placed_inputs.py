@@ -47,7 +47,7 @@ OPERANDS = (("A", "[M, K]"), ("B", "[K, N]"))
 SIZES = (1, 31, 257)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("memory", [SHARED, PADDED])
 @pytest.mark.parametrize("n", SIZES)
 def test_an_input_that_is_read_once_is_staged_if_the_spec_says_so(prove, made, planned, n, memory):
@@ -71,7 +71,7 @@ def test_nothing_that_is_read_once_is_staged_unasked(planned):
     assert planned(double(257, "global")).family == "map"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize(("m", "n"), [(9, 67), (33, 129), (257, 31)])
 def test_a_reduction_of_elements_of_one_result_walks_over_tiles_of_them(prove, planned, m, n, memory):
@@ -168,7 +168,7 @@ def test_operands_in_constant_memory_are_copied_from_there_to_tiles(prove, made,
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("memory", ["register", "global"])
 @pytest.mark.parametrize(("m", "n"), [(31, 33), (65, 129)])
 def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, m, n, memory):
@@ -195,7 +195,7 @@ def test_a_pad_leaves_the_vectors_that_it_aligns(prove, made, dtype, pad, width,
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

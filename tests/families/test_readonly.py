@@ -138,7 +138,7 @@ def test_the_head_of_the_file_says_how_it_is_loaded(made, family):
         assert f"{name}(&" in code_of(kernel.source)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("family", SPECS)
 def test_results_are_right(prove, family):
     prove(SPECS[family].format(ro=READONLY))
@@ -154,7 +154,7 @@ def test_copies_of_a_pipeline_are_loads_and_ordered_by_its_barriers(made, prove,
 
 
 @pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("family", SPECS)
 def test_a_kernel_compiles(compiled, family):
     compiled(SPECS[family].format(ro=READONLY))
@@ -171,7 +171,7 @@ compute: y[i] = t[i % 8]
     prove(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", [2, 4, 8, 16])
 def test_a_vector_is_loaded_by_its_bytes(made, prove, width):
     text = f"""

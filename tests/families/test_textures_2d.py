@@ -164,7 +164,7 @@ schedule: {{family: skinny}}
 }
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_fetches_its_2d_textures_and_computes_the_same(made, prove, name):
     kernel = made(SPECS[name])
@@ -181,7 +181,7 @@ def test_2d_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_2d_fetches_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])
@@ -190,7 +190,7 @@ def test_2d_fetches_are_those_that_the_plan_has(made, name):
     assert not comparison.mismatches, "\n".join(map(str, comparison.mismatches[:10]))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_2d_fetches_compile(compiled, name):
     compiled(SPECS[name])
@@ -227,14 +227,14 @@ def shifts(mode: str, height: object = 6, width: object = 11, layout: str = "row
     return text.replace("HEIGHT", str(height)).replace("WIDTH", str(width))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
     prove(shifts(boundary, layout=layout))
 
 
-@pytest.mark.sampled(26)
+@pytest.mark.sampled(52)
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_at_every_size(prove, boundary, size):

@@ -47,7 +47,7 @@ def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: d
     check(kernel, dynamic_params, CpuDevice(races=True, uninitialised=True, limit_seconds=900))
 
 
-@pytest.mark.sampled(196)
+@pytest.mark.sampled(392)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
     is_specific = kernel.spec.target == "sm_90a"  # whose code runs on no other GPU

@@ -84,6 +84,7 @@ def test_means_in_both_operands_are_stored_once(monkeypatch):
     assert [name.split("[")[0] for name in stored].count("y_weights") == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("value", "sizes", "gemm"),
     [

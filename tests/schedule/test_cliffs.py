@@ -123,7 +123,7 @@ def test_a_block_of_small_matrices_has_a_warp_of_threads(k, family):
     assert families_of(spec_of(*text, statement, "schedule: {family: batched}")) == ["batched"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("shape", "block"),
     [

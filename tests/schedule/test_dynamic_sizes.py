@@ -104,7 +104,7 @@ def test_long_rows_have_the_cluster_and_the_vectors_of_their_default(statement, 
     assert "all others are reloaded" in reasons_of(text)
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("statement", [SOFTMAX, L2_NORM])
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 4, 5, 7, 8, 31, 127, 4099, 131075])
 def test_rows_of_any_length_are_right_with_the_plan_of_a_long_one(statement, columns):
@@ -112,7 +112,7 @@ def test_rows_of_any_length_are_right_with_the_plan_of_a_long_one(statement, col
     assert is_right(text, 3, columns)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 100, 1000, 5003])
 def test_rows_of_any_length_are_right_with_the_plan_of_a_short_one(columns):
     assert is_right(spec_of({"M": 100000, "N": 16}, "x [M, N]; y [M, N]", SOFTMAX), 5, columns)
@@ -158,7 +158,7 @@ def test_a_short_k_has_tiles_for_it():
     assert is_right(short, 65, 130, 70)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("b", "element"), [("[N, K]", "n, k"), ("[K, N]", "k, n")])
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 0), (65, 63), (17, 4099), (300, 127)])
 def test_k_of_a_few_rows_is_split_in_parts_some_of_which_may_be_empty(b, element, sizes):

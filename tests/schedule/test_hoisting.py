@@ -95,7 +95,7 @@ def test_a_sum_that_outputs_share_is_computed_once():
     assert passes(spec)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("terms", "outputs", "launches"),
     [(5, 40, 2), (16, 40, 2), (5, 3, 1), (4, 40, 1)],

@@ -90,7 +90,7 @@ def test_resources_of_a_kernel_with_a_tile_and_a_constant_table(compiler: cuda.C
     assert cubin.compiler.startswith(compiler)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_register_limit_spills_and_the_figures_are_those_of_ptxas(compiler: cuda.CompilerName, target: str) -> None:

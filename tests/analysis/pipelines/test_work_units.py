@@ -82,7 +82,7 @@ def is_of_units(node: Node) -> bool:
     return [(str(t.left), str(t.right)) for t in node.condition.terms] == [("k_tile_begin", "k_tile_end")]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_stream_k_is_proved(name: str) -> None:
     proof = proof_of(KERNELS[name]())

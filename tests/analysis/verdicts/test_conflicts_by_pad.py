@@ -77,7 +77,7 @@ def test_the_column_of_a_square_tile_follows_the_greatest_common_divisor():
     assert [worst for _, _, _, worst in column.costs] == [gcd(32 + pad, 32) for pad in range(33)]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
 @pytest.mark.parametrize("make", [transposed, product])
 def test_a_law_gives_back_the_wavefronts_of_every_pad(make, target):

@@ -232,7 +232,7 @@ def test_tensor_cores_multiply_without_a_warning(target):
     assert [str(warning) for warning in cubin.warnings] == []
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", [75, 80, 86, 89, 90, 100, 120])
 def test_tensor_cores_load_and_multiply_every_type_without_a_warning(target):
     if nvrtc.find() is None:

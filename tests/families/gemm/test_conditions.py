@@ -25,7 +25,7 @@ def definition(kernel, name: str) -> str:
     return next(line for line in lines if f" {name} = " in line).split(" = ")[1].rstrip(";")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("condition", "offset", "length"),
     [

@@ -42,7 +42,7 @@ def grid(kernel: Kernel) -> list[int]:
 # Heuristic
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(("m", "family"), [(1, "skinny"), (2, "skinny"), (8, "skinny"), (9, "gemm"), (16, "gemm")])
 def test_more_than_8_rows_are_left_to_tiles(made, m, n_major, family):
@@ -58,7 +58,7 @@ def test_more_than_2_rows_that_lanes_read_with_a_stride_are_left_to_tiles(made, 
     prove(text)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(
     ("m", "n", "target", "family"),

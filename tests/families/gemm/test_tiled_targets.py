@@ -34,7 +34,7 @@ def made(text: str, name: str) -> Kernel:
     return generate(spec)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", OLD)
 @pytest.mark.parametrize("params", [STATIC, ALIGNED], ids=["static", "dynamic"])
 @pytest.mark.parametrize("memory", [", memory: shared", ""], ids=["shared", "open"])

@@ -101,7 +101,7 @@ def test_no_access_of_a_shifted_row_is_out_of_bounds(prove, dtype):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (7, 301)])
 def test_dynamic_rows_are_right(prove, rows, columns, matrix):
     prove(matrix("dynamic", "dynamic"), params={"M": rows, "N": columns})

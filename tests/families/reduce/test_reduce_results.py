@@ -139,7 +139,7 @@ def kind_text(value, dtype, out, m, n, schedule=""):
     return rows(m, n, value, dtype, out, schedule)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::8])
 def test_kinds_and_types(prove, value, dtype, out):
     prove(kind_text(value, dtype, out, 11, 144, ", threads: 64"))

@@ -65,7 +65,7 @@ def test_few_windows_are_shared_by_threads(columns):
     assert all(launch.block[0] > 1 for launch in kernel.plan.kernels)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("height", "width", "value"),
     [

@@ -41,7 +41,7 @@ def batch_norm(n, c, h, w, dtype=F, layout=""):
     return spec(f"N: {n}, C: {c}, H: {h}, W: {w}", arrays, statements)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("sides", "width"),
     [(("6", "6"), 4), (("6", "7"), 2), (("5", "7"), 1), (("{multiple_of: 4}", "5"), 4), (("dynamic", "5"), 1)],

@@ -93,7 +93,7 @@ def test_few_outputs_of_nested_sums_fill_the_device_as_a_gemm(made):
     assert families(made(clusters(300, 400_000, 18)))[0] == "gemm"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", ["argmin", "argmax"])
 @pytest.mark.parametrize(
     "column",

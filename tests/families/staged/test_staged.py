@@ -148,7 +148,7 @@ def test_three_dimensions(prove, boundary):
     )
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("memory", ["pad: 1", "pad: 3", "swizzle: xor", "dynamic: true", "dynamic: true, pad: 2"])
 @pytest.mark.parametrize("layout", ["", ", layout: column", ", pitch: 83", slow(", pitch: {align: 128}")])
 def test_every_layout_of_the_array_and_of_its_tile(prove, memory, layout):
@@ -248,7 +248,7 @@ def test_a_window_beside_a_gathered_subscript(prove, planned, boundary):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("dtype", "boundary"),
     [
@@ -358,7 +358,7 @@ def test_traced_accesses_are_those_of_the_plan(made, text):
     assert trace.unknown == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

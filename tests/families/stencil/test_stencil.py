@@ -282,7 +282,7 @@ def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, 
     prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=boundary == "wrap")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
 def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 44, FIVE, boundary="reflect", schedule=schedule))
@@ -338,14 +338,14 @@ def test_every_layout(prove, layout):
     prove(image(21, 40, FIVE, layout=layout, schedule="rows: 4"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("w", ["dynamic", "{range: [0, 4096], multiple_of: 4}"])
 @pytest.mark.parametrize(("h", "width"), [(37, 64), (0, 0), slow(1, 8), slow(8, 0)])
 def test_sizes_given_at_run_time(prove, w, h, width):
     prove(image("dynamic", w, FIVE, boundary="wrap", schedule="rows: 4"), {"H": h, "W": width})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("outside", "stride", "window", "subscripts"),
     [

@@ -44,7 +44,7 @@ def part(offset, rows=67, heads=2, columns=66, dtype="float32"):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("value", READS.values(), ids=READS)
 def test_reads_of_a_transpose_may_run_backwards(planned, value):
     kernel = planned(moved(value))

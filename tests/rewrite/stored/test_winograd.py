@@ -144,7 +144,7 @@ def test_inspect_and_the_head_of_the_file_say_that_sums_are_rounded_otherwise() 
     assert f"accumulate {said}" in re.sub(" +", " ", head)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

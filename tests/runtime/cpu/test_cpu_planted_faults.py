@@ -197,7 +197,7 @@ extern "C" __global__ void k(float* out, float* data, int* flags) {
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("publish", "poll", "kinds"),
     [

@@ -126,7 +126,7 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", list(PADDING))
 def test_a_filtered_fetch_weighs_elements_in_steps_of_1_256(make_job, mode: str) -> None:
     expected = INSIDE | OUTSIDE[mode]
@@ -178,7 +178,7 @@ def points_of(shape: tuple[int, int], count: int) -> np.ndarray:
     return np.array(points)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("mode", list(BOUNDARIES))
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (8, 64), (37, 131), (3, 12000), (3, 20000), (70000, 2), (2, 131072)])

@@ -107,7 +107,7 @@ extern "C" __global__ void k(const float* in, float* out, int n) {
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9}, {"races": True}], ids=str)
 def test_a_block_reduction_sums_across_warps(make_job, nans, options):
     values = np.arange(1000, dtype=np.float32)
@@ -146,7 +146,7 @@ extern "C" __global__ void k(int* counts, float* sums, unsigned long long* extre
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{"workers": 2}, {"sanitize": True}, {"races": True}], ids=str)
 def test_atomics_lose_nothing_between_workers(make_job, options):
     n = 64 * 50

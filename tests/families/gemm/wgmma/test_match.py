@@ -143,7 +143,7 @@ def kernels(made, text: str) -> tuple[tuple[Kernel, ...], Kernel]:
     return tuple(copies), gemm
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("changes", "copies"),
     [
@@ -199,6 +199,7 @@ def test_copies_of_fused_dimensions_are_those_of_the_spec(made, prove, a: str, b
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "layout"), [("bfloat16", "nn"), ("int8", "nn"), ("float32", "tt"), ("float16", "nt")]
 )

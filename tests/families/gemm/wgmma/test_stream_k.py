@@ -76,7 +76,7 @@ def draw(seed: int) -> tuple[str, int, str]:
     return text, source.choice((2, 3, 5, 7, 11)), source.choice(("", "", "sanitize", "races"))
 
 
-@pytest.mark.sampled(32)
+@pytest.mark.sampled(64)
 @pytest.mark.parametrize("seed", range(64))
 def test_a_drawn_gemm_equals_the_reference(made, prove, resident, seed: int) -> None:
     text, count, mode = draw(seed)
