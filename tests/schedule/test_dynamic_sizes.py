@@ -133,6 +133,7 @@ def test_short_strided_columns_have_the_blocks_of_their_default():
         assert is_right(text, *sizes)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.covering
 @pytest.mark.parametrize(
     "sizes",
@@ -152,6 +153,7 @@ def test_the_workspace_of_split_k_has_one_size_for_all_sizes():
     assert all(not extent.free_symbols for array in kernel.plan.workspace for extent in array.shape)
 
 
+@pytest.mark.slow
 def test_a_short_k_has_tiles_for_it():
     short, long = (spec_of({"M": 32768, "N": 32768, "K": k}, OPERANDS, PRODUCT) for k in (32, 4096))
     assert reasons_of(short) != reasons_of(long)

@@ -53,7 +53,7 @@ def analysed(kernel, array: str, target: str, bank_bytes: int | None = None) -> 
     return sum(r.cost for r in mine), sum(r.ideal for r in mine)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
 @pytest.mark.parametrize("make", [transposed, product])
 def test_each_pad_costs_what_the_kernel_generated_with_it_costs(make, target):

@@ -174,7 +174,7 @@ def test_extents_of_the_call_may_be_zero(planned, prove, sizes, more):
     prove(text, dict(zip("NHWCKRS", sizes, strict=True)), sanitize=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["k <= i", "k >= i - 3 and k <= i", "k < 20 - i"])
 @pytest.mark.parametrize("x", ["x[i + k]", "x[2 * i + 3 * k - 5]"])
 def test_terms_of_windows_under_a_condition_are_masked(planned, prove, condition, x):

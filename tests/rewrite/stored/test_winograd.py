@@ -340,7 +340,7 @@ accumulate: {{winograd: true}}
     assert passes(kernel)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_transforms_on_tensor_cores_are_within_the_bound(is_last: bool) -> None:
