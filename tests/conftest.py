@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
+from cugen.runtime.cpu import build
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.spec.types import DTYPES
+from cugen.toolchain.errors import ToolMissing
 from tests import ci_cases
 
 # A slow machine is no failure, and what fails here must fail again elsewhere. `.ci/run` draws more examples with
@@ -283,9 +287,17 @@ def collected(pytestconfig: pytest.Config) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of builds that is none of the user's; all workers share it."""
+    """A cache of builds that is none of the user's but for the runtime of the CPU device; all workers share it."""
     folder = tmp_path_factory.getbasetemp()
-    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared_builds"
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared_builds"
+    with suppress(ToolMissing):
+        built = build._runtime(build.Kind.FAST).path.parent
+        entry = shared / built.parent.name / built.name
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        copied = Path(shutil.copytree(built, folder / "copied_build"))
+        with suppress(OSError):  # another worker's is there
+            copied.rename(entry)
+    return shared
 
 
 @pytest.fixture(scope="session")
