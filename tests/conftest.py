@@ -206,8 +206,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 if number % step:
                     item.add_marker(pytest.mark.slow)
         if cases[0].get_closest_marker("covering") is not None:
-            default = ci_cases.chosen([_values(item) for item in cases], minimum=1)
-            for number, item in enumerate(cases):
+            fast = [item for item in cases if item.get_closest_marker("slow") is None]
+            default = ci_cases.chosen([_values(item) for item in fast], minimum=1)
+            for number, item in enumerate(fast):
                 if number not in default:
                     item.add_marker(pytest.mark.slow)
         slow = [item for item in cases if item.get_closest_marker("slow") is not None]

@@ -149,7 +149,6 @@ def test_the_code_is_loaded_once_and_is_the_compilers(played, cubins) -> None:
     assert loads[begin:] == ["large_tiles", "outside", "waits"]
 
 
-@pytest.mark.slow
 def test_bad_calls_are_refused_before_any_call_of_the_driver(played) -> None:
     line = played.index("1 " * len(REFUSED) + f"1 CG5009 {WORDS}")
     assert played[line - 1] == "0"  # of the last call that was right
