@@ -213,7 +213,7 @@ def test_threads_keep_tiles_in_registers(changes: dict[str, object], target: str
 # Results
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -371,7 +371,7 @@ def test_placements_are_those_of_the_launches_that_read_the_arrays() -> None:
     assert "load_readonly" in readonly.source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_tiles_in_shared_memory_are_those_of_the_inputs(outputs: tuple[int, int]) -> None:
