@@ -1,18 +1,19 @@
-"""Which slow cases of a test run in CI: few, and among them each value of each of its parameters."""
+"""Which slow cases of a test run in CI, and which of one that is marked `covering` by default: few, and among them each
+value of each of its parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
-CASES = 4  # of one test, at least
+CASES = 4  # of one test in CI, at least
 MAX_VALUES = 8  # of a parameter, each of which a case has; of a longer list some
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 Values = frozenset[tuple[Hashable, Hashable]]  # of a case: pairs of a parameter and its value
 
 
-def chosen(cases: Sequence[Values], met: Iterable[Values] = ()) -> Collection[int]:
-    """The numbers of those of `cases` that run, where the cases `met` run anyway."""
+def chosen(cases: Sequence[Values], met: Iterable[Values] = (), minimum: int = CASES) -> Collection[int]:
+    """The numbers of those of `cases` that run, at least so many, where the cases `met` run anyway."""
     # Multiples of the golden ratio are spread evenly, and so is each beginning of this order.
     order = sorted(range(len(cases)), key=lambda number: number * GOLDEN_RATIO % 1)
     missing = _wanted(cases) - frozenset().union(*met)
@@ -22,7 +23,7 @@ def chosen(cases: Sequence[Values], met: Iterable[Values] = ()) -> Collection[in
         taken[best] = None
         missing -= cases[best]
     for number in order:
-        if len(taken) >= CASES:
+        if len(taken) >= minimum:
             break
         taken[number] = None
     return taken.keys()

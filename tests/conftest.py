@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +16,17 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
+from cugen.runtime.cpu import build
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.spec.types import DTYPES
+from cugen.toolchain.errors import ToolMissing
 from tests import ci_cases
 
 # A slow machine is no failure, and what fails here must fail again elsewhere. `.ci/run` draws more examples with
 # `--hypothesis-profile=full`; `--hypothesis-profile=search` looks for what nobody has seen yet.
 settings.register_profile("full", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("project", settings.get_profile("full"), max_examples=40)
+settings.register_profile("project", settings.get_profile("full"), max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=3000)
 settings.load_profile("project")
 
@@ -186,8 +190,9 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `sampled` leaves out but for cases that the list
-    names, and as `exhaustive` the slow cases of a test but for those of `ci_cases`, unless it is marked `whole`."""
+    """Marks as `quick` what `data/quick.yaml` lists, as `slow` what `covering` leaves out, and `sampled` but for cases
+    that the list names, and as `exhaustive` the slow cases of a test but for those of `ci_cases`, unless it is marked
+    `whole`."""
     lists = yaml.safe_load((Path(__file__).parent / "data" / "quick.yaml").read_text())
     quick = tuple(f"tests/{entry}" for entries in lists.values() for entry in entries)
     config.stash[COLLECTED] = tuple(item.nodeid for item in items)
@@ -199,6 +204,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             (step,) = sampled.args
             for number, item in enumerate(item for item in cases if item.nodeid not in quick):
                 if number % step:
+                    item.add_marker(pytest.mark.slow)
+        if cases[0].get_closest_marker("covering") is not None:
+            fast = [item for item in cases if item.get_closest_marker("slow") is None]
+            default = ci_cases.chosen([_values(item) for item in fast], minimum=1)
+            for number, item in enumerate(fast):
+                if number not in default:
                     item.add_marker(pytest.mark.slow)
         slow = [item for item in cases if item.get_closest_marker("slow") is not None]
         fast = [item for item in cases if item.get_closest_marker("slow") is None]
@@ -277,9 +288,17 @@ def collected(pytestconfig: pytest.Config) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of builds that is none of the user's; all workers share it."""
+    """A cache of builds that is none of the user's but for the runtime of the CPU device; all workers share it."""
     folder = tmp_path_factory.getbasetemp()
-    return (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared_builds"
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "shared_builds"
+    with suppress(ToolMissing):
+        built = build._runtime(build.Kind.FAST).path.parent
+        entry = shared / built.parent.name / built.name
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        copied = Path(shutil.copytree(built, folder / "copied_build"))
+        with suppress(OSError):  # another worker's is there
+            copied.rename(entry)
+    return shared
 
 
 @pytest.fixture(scope="session")

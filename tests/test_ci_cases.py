@@ -27,6 +27,14 @@ def test_each_value_of_each_parameter_has_a_case() -> None:
     assert len(run) == 7
 
 
+def test_by_default_no_more_run_than_the_values_need() -> None:
+    cases = cases_of(dtype=3, layout=2)
+    run = chosen(cases, minimum=1)
+    assert len(run) == 3
+    assert frozenset().union(*(cases[number] for number in run)) == frozenset().union(*cases)
+    assert len(chosen(cases_of(kernel=100), minimum=1)) == 1
+
+
 def test_of_a_long_list_some_run_which_are_spread_evenly() -> None:
     run = sorted(chosen(cases_of(kernel=100)))
     assert len(run) == CASES

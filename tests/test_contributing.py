@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from pathlib import Path
@@ -37,9 +36,9 @@ def named(dotted: str) -> Any:
 
 def imported(package: str) -> set[str]:
     """The other packages of cugen that the modules of one import."""
-    modules = [ast.parse(path.read_text()) for path in (ROOT / "cugen" / package).rglob("*.py")]
-    imports = [node.module or "" for module in modules for node in ast.walk(module) if isinstance(node, ast.ImportFrom)]
-    return {name.split(".")[1] for name in imports if name.startswith("cugen.")} - {package, "version"}
+    texts = [path.read_text() for path in (ROOT / "cugen" / package).rglob("*.py")]
+    names = {name for text in texts for name in re.findall(r"^ *from cugen\.(\w+)", text, re.MULTILINE)}
+    return names - {package, "version"}
 
 
 def test_the_map_has_every_package_and_no_other() -> None:

@@ -34,6 +34,7 @@ def of(text: str):
     return type_warnings(generate(load_text(text)[0], analysis=False))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [("sm_75", "float16"), ("sm_80", "bfloat16"), ("sm_89", "float8_e4m3"), ("sm_90a", "float16")],
@@ -50,6 +51,7 @@ def test_both_orders_of_the_factors_and_sums_with_more_are_seen():
     assert len(warnings(value=f"{PRODUCT} + sum(v[n, i] * h[m, i], i)")) == 1
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "case",
     [

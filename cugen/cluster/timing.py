@@ -19,6 +19,7 @@ from cugen.tune.timing.messages import READY, Message, purpose
 from cugen.tune.timing.workers import Interrupted, WorkerFault
 
 _POLL_S = 0.5  # seconds between looks whether the worker still exists
+_FETCH_S = 2.0  # seconds in which a small answer comes from a worker that still exists
 _OPENING_PRIORITY = 1  # above all times: the GPU would wait for a process that isn't open
 
 
@@ -80,11 +81,16 @@ class RemoteProcess:
         future: Any = self._cluster.client.submit(function, *arguments, **options)
         is_done = Event()
         future.add_done_callback(lambda done: is_done.set())
-        while not is_done.wait(_POLL_S):
+        while True:
+            if is_done.wait(_POLL_S):
+                try:
+                    return future.result(_FETCH_S)
+                except TimeoutError:  # of the function, or the worker was lost with its answer, which waits for it
+                    if future.status == "error":
+                        raise
             if self._is_killed or not self._has_worker():
                 future.cancel()
                 raise Interrupted(f"the worker of {self._gpu.uuid} was lost")
-        return future.result()
 
     def _has_worker(self) -> bool:
         return any(worker.address == self._address for worker in self._cluster.workers())

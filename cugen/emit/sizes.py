@@ -12,7 +12,10 @@ from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, Range, 
 
 def size(expr: Integer, ranges: Mapping[sympy.Symbol, Range], names: Mapping[str, str]) -> Size:
     """`names` maps C names of params to names in the spec."""
-    fixed = expr.subs({s: ranges[s][0] for s in expr.free_symbols if ranges[s][0] == ranges[s][1]})
+    if expr.is_Integer:
+        return int(expr)
+    constant = {s: sympy.Integer(ranges[s][0]) for s in expr.free_symbols if ranges[s][0] == ranges[s][1]}
+    fixed = expr.xreplace(constant)
     if fixed.is_Integer:
         return int(fixed)
     low, high = bounds(fixed, ranges)

@@ -200,12 +200,13 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     for array in usage.arrays(kernel.body):
         expected[array.symbol] += array.space in ("shared", "register") and not array.dynamic
     scalars = {array.symbol for array in usage.arrays(kernel.body) if not array.shape}
+    printed = Counter(re.findall(r"(?<![\w.])(\w+)\[", code))  # `x4.data[v]` is no access to an array `data`
+    printed.update(re.findall(r"\b(?:map_shared_rank|tex(?:1Dfetch|2D)<[a-z ]+>)\((\w+), ", code))
+    for call in re.findall(r"\btma_\w+\(.*", code):
+        printed.update(re.findall(r"&(\w+), ", call))
     for name in sorted(expected.keys() - scalars):
-        symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.data[v]` is no access to an array `data`
-        function = r"map_shared_rank|tex(?:1Dfetch|2D)<[a-z ]+>"
-        count = len(re.findall(rf"{symbol}\[|\b(?:{function})\({symbol}, |\btma_\w+\(.*?&{name}, ", code))
-        if count != expected[name]:
-            raise EmissionError(f"{kernel.name}: {name} is subscripted {count} times, planned {expected[name]}")
+        if printed[name] != expected[name]:
+            raise EmissionError(f"{kernel.name}: {name} is subscripted {printed[name]} times, planned {expected[name]}")
 
 
 def _parameters(context: Context, kernel: Kernel) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from cugen.machine import Target
 from cugen.plan.context import Context
@@ -58,8 +59,7 @@ class Request:
 
     def reads(self) -> tuple[Read, ...]:
         """Every read of the group's statements, each once."""
-        reads = {node: None for s in self.group.statements for node in walk(s.value) if isinstance(node, Read)}
-        return tuple(reads)
+        return _reads(self)
 
     def node_kinds(self) -> frozenset[type[Expr]]:
         """The kinds of nodes in the statements' values."""
@@ -83,6 +83,13 @@ class Request:
 
     def tunable(self, tunable: Tunable) -> int | str | bool:
         return dict(self.schedule.tunables).get(tunable.name, tunable.default)
+
+
+@lru_cache(maxsize=16)  # families ask for them again and again
+def _reads(request: Request) -> tuple[Read, ...]:
+    return tuple(
+        dict.fromkeys(node for s in request.group.statements for node in walk(s.value) if isinstance(node, Read))
+    )
 
 
 @dataclass(frozen=True, slots=True)

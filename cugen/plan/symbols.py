@@ -7,6 +7,7 @@ simplifications below are exact for every integer argument.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import sympy
@@ -19,6 +20,7 @@ INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 
 
+@lru_cache(maxsize=4096)
 def symbol(name: str) -> sympy.Symbol:
     """An integer symbol; equal names give equal symbols."""
     return sympy.Symbol(name, integer=True)

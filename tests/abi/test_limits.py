@@ -32,6 +32,7 @@ def variants(text: str = SPEC) -> tuple[Kernel, ...]:
     return tuple(map(generate, load_text(text)))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("threads", "shared", "taken"),
     [

@@ -111,7 +111,7 @@ def test_figures_are_of_cases_that_the_list_has() -> None:
     assert [row["name"] for row in figures["cases"]] == [case.name for case in listed.cases()]
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("case", listed.cases(), ids=lambda case: case.ascii_name)
 def test_every_case_generates_without_a_schedule_and_has_its_peer(case: Any) -> None:
     (spec,) = load_text(case.spec)

@@ -122,6 +122,7 @@ def test_aliases_that_multiply_are_refused_at_once(refused):
     assert (code, line) == ("CG1004", 6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("expression", "column"),
     [
@@ -180,6 +181,7 @@ def test_a_text_that_is_too_long_is_refused_before_each_character_gets_a_positio
     assert len(positions) < 25_000
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("declarations", "line"),
     [

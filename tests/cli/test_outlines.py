@@ -60,6 +60,7 @@ def test_only_the_spec_that_changed_is_read(cli: Cli, spec: Path, tmp_path: Path
     assert [Path(line).stem for line in cli(*words, "--list").out.splitlines()[::4]] == ["a", "scale", "b"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("words", [("--set", "N=41"), ("--target", "sm_80"), ("--no-analysis",), ("--remarks", "all")])
 def test_what_the_call_asks_for_counts(
     cli: Cli, spec: Path, tmp_path: Path, read: list[str], words: tuple[str, ...]
@@ -69,6 +70,7 @@ def test_what_the_call_asks_for_counts(
     assert cli("generate", spec, "-o", tmp_path / "out", *words).out == ""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("suffix", [".cu", ".h", ".hpp", ".json"])
 def test_a_file_that_is_gone_or_edited_is_generated_again(
     cli: Cli, spec: Path, tmp_path: Path, read: list[str], suffix: str

@@ -27,7 +27,7 @@ def spec(topic: str) -> str:
     return text
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_a_program_of_the_page_compiles(cli: Callable[..., Any], number: int, tmp_path: Path) -> None:
     language, topic, text = PROGRAMS[number]

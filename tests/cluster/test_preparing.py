@@ -98,10 +98,14 @@ def known(dask_worker: Worker) -> int:
 def test_a_search_that_ends_takes_back_what_it_has_asked_for(tasks: CpuTasks, cluster: Cluster) -> None:
     pool = Pool(tasks, 0)
     results: list[Future[Any]] = [pool.submit(waiting, name) for name in ("running", "sent", "waiting")]
-    wait_for(lambda: BEGUN == ["running"])
-    pool.shutdown(wait=False, cancel_futures=True)
     (worker,) = cluster.cpu_workers()
-    wait_for(lambda: cluster.client.run(known, workers=[worker.address]) == {worker.address: 1})
+
+    def are_known(count: int) -> bool:
+        return cluster.client.run(known, workers=[worker.address]) == {worker.address: count}
+
+    wait_for(lambda: BEGUN == ["running"] and are_known(2))
+    pool.shutdown(wait=False, cancel_futures=True)
+    wait_for(lambda: are_known(1))
     RELEASED.set()
     for result in results:
         with pytest.raises(CancelledError):

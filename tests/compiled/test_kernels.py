@@ -144,6 +144,7 @@ def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):
     check_accounts(name, target)
 
 
+@pytest.mark.slow
 def test_an_asynchronous_copy_is_one_instruction_for_what_it_reads_and_what_it_writes():
     kernel = single(
         """

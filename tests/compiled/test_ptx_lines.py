@@ -75,6 +75,7 @@ extern "C" __global__ void add(const float* __restrict__ a, const float* __restr
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_adjacent_loads_of_one_function_have_the_lines_of_their_calls(target):
     image, ptx = compile_cubin(ADJACENT, "add", target).image, compile_ptx(ADJACENT, "add", target)

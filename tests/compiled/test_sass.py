@@ -126,6 +126,7 @@ extern "C" __global__ void second(float4* b) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_a_fresh_disassembly_is_read_whole(target):
     text = disassemble(compile_cubin(SOURCE, "two", target).image, lines="ptx")

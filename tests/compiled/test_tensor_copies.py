@@ -144,6 +144,7 @@ def test_counters_that_other_accesses_of_threads_share_are_not_predicted():
     assert [actual[name].value for name in (COPIED_BYTES, WORDS_READ, WORDS_WRITTEN)] == [None] * 3
 
 
+@pytest.mark.slow
 def test_a_copy_without_an_instruction_for_each_unrolled_trip_is_unexplained(product):
     (planned,) = (kernel := gemm()).plan.kernels
     lines = kernel.access_lines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,20 +32,26 @@ _SIZES = ((0, 0, 0), (1, 1, 1), (37, 37, 37), (64, 3, 20))  # of dynamic params,
 
 
 @cache
-def _statements() -> dict[str, Spec]:
-    folder = Path(__file__).parent / "statements"
-    return {spec.kernel: spec for path in sorted(folder.glob("*.yaml")) for spec in load_all(path)}
+def _files() -> dict[str, Path]:
+    """The file of each hand-picked spec by its kernel's name, which are known before any is loaded."""
+    paths = sorted((Path(__file__).parent / "statements").glob("*.yaml"))
+    return {name: path for path in paths for name in re.findall(r"^kernel: (\w+)$", path.read_text(), re.MULTILINE)}
+
+
+@cache
+def _specs(path: Path) -> dict[str, Spec]:
+    return {spec.kernel: spec for spec in load_all(path)}
 
 
 @cache
 def _generated(name: str) -> Kernel:
-    return generate(_statements()[name], analysis=False)
+    return generate(_specs(_files()[name])[name], analysis=False)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrises tests with a `statement` over the specs of `statements/`."""
     if "statement_name" in metafunc.fixturenames:
-        metafunc.parametrize("statement_name", list(_statements()))
+        metafunc.parametrize("statement_name", list(_files()))
 
 
 @pytest.fixture
@@ -55,7 +62,9 @@ def statement(statement_name: str) -> Kernel:
 @pytest.fixture
 def statements() -> Mapping[str, Spec]:
     """Every hand-picked spec by its kernel's name."""
-    return _statements()
+    specs = {name: spec for path in dict.fromkeys(_files().values()) for name, spec in _specs(path).items()}
+    assert specs.keys() == _files().keys()
+    return specs
 
 
 @pytest.fixture(scope="session")

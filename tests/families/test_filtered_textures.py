@@ -208,7 +208,7 @@ compute: y = sum(x[i, j] * u[i + 0.25, j + 0.5], i, j)
 }
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_takes_a_sample_as_a_value(made, prove, name):
     kernel = made(SPECS[name])
@@ -225,7 +225,7 @@ def test_filtered_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_filtered_fetches_compile(compiled, name):
     compiled(SPECS[name])

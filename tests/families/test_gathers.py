@@ -43,7 +43,7 @@ compute: "{statement}"
 """
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
     made(gather(statement, 1))
@@ -93,7 +93,7 @@ compute: |
 """
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(38)
 @pytest.mark.parametrize("family", ["direct", "rowwise"])
 @pytest.mark.parametrize("counts", ["int32", "uint64"])
 @pytest.mark.parametrize("statements", RESULTS, ids=lambda pair: " ".join(pair))
@@ -120,7 +120,7 @@ COMPUTED = (  # a position, and another that it may be part of
 )
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("element", ["k[j]", "k[N - 1 - j]", "p[j]", "p[j] // 2"])
 @pytest.mark.parametrize("position", COMPUTED)
 def test_positions_are_computed_in_temporaries(prove, position, element):

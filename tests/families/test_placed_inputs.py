@@ -47,7 +47,7 @@ OPERANDS = (("A", "[M, K]"), ("B", "[K, N]"))
 SIZES = (1, 31, 257)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("memory", [SHARED, PADDED])
 @pytest.mark.parametrize("n", SIZES)
 def test_an_input_that_is_read_once_is_staged_if_the_spec_says_so(prove, made, planned, n, memory):
@@ -57,7 +57,7 @@ def test_an_input_that_is_read_once_is_staged_if_the_spec_says_so(prove, made, p
     prove(text, sanitize=True, races=False)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize("n", [31, 257])
 def test_rows_that_are_read_once_are_staged_with_their_layout(prove, planned, n, memory):
@@ -71,7 +71,7 @@ def test_nothing_that_is_read_once_is_staged_unasked(planned):
     assert planned(double(257, "global")).family == "map"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize(("m", "n"), [(9, 67), (33, 129), (257, 31)])
 def test_a_reduction_of_elements_of_one_result_walks_over_tiles_of_them(prove, planned, m, n, memory):
@@ -80,7 +80,7 @@ def test_a_reduction_of_elements_of_one_result_walks_over_tiles_of_them(prove, p
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize("n", [1, 67, 2049])
 def test_rows_in_shared_memory_are_cached_there(prove, made, planned, n, memory):
@@ -134,7 +134,7 @@ def test_an_operand_in_global_memory_has_no_tile(prove, made, planned, m, n, k):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("schedule", "fragment"),
     [
@@ -157,7 +157,7 @@ GEMM_SCHEDULES = (
 )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("schedule", GEMM_SCHEDULES)
 @pytest.mark.parametrize(("m", "n", "k"), [(17, 67, 32), (64, 60, 65)])
 def test_operands_in_constant_memory_are_copied_from_there_to_tiles(prove, made, m, n, k, schedule):
@@ -168,7 +168,7 @@ def test_operands_in_constant_memory_are_copied_from_there_to_tiles(prove, made,
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("memory", ["register", "global"])
 @pytest.mark.parametrize(("m", "n"), [(31, 33), (65, 129)])
 def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, m, n, memory):
@@ -183,7 +183,7 @@ def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, 
 GEMM = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}"
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("schedule", [GEMM, f"{GEMM}, sliced_k: 2, stages: 2"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("pad", "width"), [(1, 1), (2, 2), (4, 4), (6, 2)])
@@ -195,6 +195,7 @@ def test_a_pad_leaves_the_vectors_that_it_aligns(prove, made, dtype, pad, width,
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

@@ -17,7 +17,7 @@ VALUES = {
 }
 
 
-@pytest.mark.sampled(154)
+@pytest.mark.sampled(616)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 5), (64, 64), (101, 6), (8, 200)])
 @pytest.mark.parametrize(

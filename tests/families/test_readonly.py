@@ -116,6 +116,7 @@ def test_every_load_is_through_the_read_only_cache(made, family):
     assert [text for text in loads if not LOAD.search(text)] == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", SPECS)
 def test_the_plan_is_that_of_an_array_without_a_placement(made, family):
     def loads(ro: str) -> list[tuple[str, list[int]]]:
@@ -137,7 +138,7 @@ def test_the_head_of_the_file_says_how_it_is_loaded(made, family):
         assert f"{name}(&" in code_of(kernel.source)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("family", SPECS)
 def test_results_are_right(prove, family):
     prove(SPECS[family].format(ro=READONLY))
@@ -153,7 +154,7 @@ def test_copies_of_a_pipeline_are_loads_and_ordered_by_its_barriers(made, prove,
 
 
 @pytest.mark.skipif(not compilers(), reason="no CUDA compiler on this machine")
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("family", SPECS)
 def test_a_kernel_compiles(compiled, family):
     compiled(SPECS[family].format(ro=READONLY))
@@ -170,7 +171,7 @@ compute: y[i] = t[i % 8]
     prove(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("width", [2, 4, 8, 16])
 def test_a_vector_is_loaded_by_its_bytes(made, prove, width):
     text = f"""

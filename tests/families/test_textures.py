@@ -136,7 +136,7 @@ schedule: {{family: skinny}}
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_fetches_its_textures_and_computes_the_same(made, prove, name):
     kernel = made(SPECS[name])
@@ -154,7 +154,7 @@ def test_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_fetches_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])
@@ -163,13 +163,13 @@ def test_fetches_are_those_that_the_plan_has(made, name):
     assert not comparison.mismatches, "\n".join(map(str, comparison.mismatches[:10]))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 def test_every_element_type_is_read_as_it_is_stored(made, prove, dtype):
     text = f"""
@@ -184,7 +184,7 @@ compute: y[i] = x[i + 1]
     prove(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "reflect", "symmetric", "{value: 2}"])
 def test_every_boundary_and_pitch_is_right(prove, boundary):
     text = f"""
@@ -221,7 +221,7 @@ schedule: {{family: {{family}}}}
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("more", ["", f", {TEXTURE}"], ids=["one operand", "both operands"])
 @pytest.mark.parametrize("family", ["gemm", "tiled"])
 def test_operands_of_a_gemm_are_staged_by_single_fetches(made, prove, family, more):
@@ -285,6 +285,7 @@ schedule: {{family: direct}}
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("boundary", "dtype"), [("zero", "int64"), ("zero", "uint32"), ("{value: 1}", "int32"), ("clamp", "int32")]
 )

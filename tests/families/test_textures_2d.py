@@ -164,7 +164,7 @@ schedule: {{family: skinny}}
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_a_family_fetches_its_2d_textures_and_computes_the_same(made, prove, name):
     kernel = made(SPECS[name])
@@ -181,7 +181,7 @@ def test_2d_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_2d_fetches_are_those_that_the_plan_has(made, name):
     kernel = made(SPECS[name])
@@ -190,13 +190,13 @@ def test_2d_fetches_are_those_that_the_plan_has(made, name):
     assert not comparison.mismatches, "\n".join(map(str, comparison.mismatches[:10]))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", list(SPECS))
 def test_2d_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 def test_every_element_type_is_read_as_it_is_stored(made, prove, dtype):
     text = f"""
@@ -227,21 +227,21 @@ def shifts(mode: str, height: object = 6, width: object = 11, layout: str = "row
     return text.replace("HEIGHT", str(height)).replace("WIDTH", str(width))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
     prove(shifts(boundary, layout=layout))
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(52)
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_at_every_size(prove, boundary, size):
     prove(shifts(boundary, *size), sanitize=True)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("extent", ["dynamic", "{range: [0, 300]}"], ids=["any size", "a range"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_sizes_that_are_known_at_launch_are_right(prove, boundary, extent):
@@ -409,7 +409,7 @@ compute: y[i, j] = x[i + 1, j + 1]
         prove(text, {"W": width})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("boundary", ["zero", "clamp", "wrap", "symmetric"])
 def test_a_register_window_has_no_branch_at_the_edges(made, prove, boundary):
     text = f"""

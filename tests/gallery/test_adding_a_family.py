@@ -67,7 +67,7 @@ def family(monkeypatch: pytest.MonkeyPatch) -> Family:
     return added
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", [1, 8191, 8192, 8193, 100003])
 def test_the_added_family_computes_what_the_spec_says(family: Family, size: int) -> None:
     (spec,) = load_text(FILES["specs/scale_strided.yaml"], params={"N": size})

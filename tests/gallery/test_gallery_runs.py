@@ -21,7 +21,7 @@ def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
-@pytest.mark.sampled(19)
+@pytest.mark.sampled(40)
 def test_each_dynamic_param_has_a_default_that_a_run_without_options_takes(kernel: Kernel) -> None:
     args = argparse.Namespace(settings=[])
     assert {value.origin for value in dynamic_values(kernel.spec, args)} <= {"default"}
@@ -47,7 +47,7 @@ def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: d
     check(kernel, dynamic_params, CpuDevice(races=True, uninitialised=True, limit_seconds=900))
 
 
-@pytest.mark.sampled(49)
+@pytest.mark.sampled(392)
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
     is_specific = kernel.spec.target == "sm_90a"  # whose code runs on no other GPU

@@ -66,7 +66,7 @@ def table(kernel: Kernel) -> list[tuple[str, str, str]]:
     return rows
 
 
-@pytest.mark.sampled(77)
+@pytest.mark.sampled(154)
 @pytest.mark.parametrize("mode", ["worst", "all"])
 def test_each_access_has_its_verdict_and_reason_in_the_file(spec: Spec, mode: RemarksMode) -> None:
     kernel = generate(spec, remarks=mode)

@@ -36,7 +36,7 @@ def generated(file: str, name: str) -> tuple[tuple[Kernel, ...], tuple[SpecError
     return tuple(kernels), tuple(refusals)
 
 
-@pytest.mark.sampled(184)
+@pytest.mark.sampled(300)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_spec_is_generated_without_what_the_target_lacks_or_refused_with_the_reason(name: str, file: str) -> None:
@@ -69,7 +69,7 @@ def test_the_newest_targets_take_the_whole_gallery(name: str) -> None:
 COMPILED = [name for name in TARGETS if (found := nvrtc.find()) and int(name.removeprefix("sm_")) in found.targets]
 
 
-@pytest.mark.sampled(112)
+@pytest.mark.sampled(200)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiler_that_knows_the_target_takes_what_is_generated(name: str, file: str) -> None:

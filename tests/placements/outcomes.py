@@ -18,6 +18,7 @@ from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
+from tests.gallery import specs
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,9 +75,10 @@ class Outcome:
 def gallery() -> Mapping[str, tuple[Path, int, Spec]]:
     """Each kernel with its file, the number of its document, and its spec."""
     found = {}
-    for path in sorted((ROOT / "specs").glob("*.yaml")):
-        for number, document in enumerate(_documents(path)):
-            found.update({spec.kernel: (path, number, spec) for spec in _load(document, path)})
+    for kernel, spec in specs.gallery().items():
+        path, (document, _, _) = ROOT / "specs" / spec.file, kernel.partition("__")  # before the name of a variant
+        number = [document["kernel"] for document in _documents(path)].index(document)
+        found[kernel] = path, number, spec
     return found
 
 

@@ -207,7 +207,7 @@ def test_the_fraction_bits_are_those_measured_and_either_between(largest: int, b
     assert fraction_bits(largest) == bits
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("boundary", NORMALIZED)
 @pytest.mark.parametrize("shape", [(3, 12000), (12000, 3), (3, 16000), (65000, 2), (100000, 3), (3, 131072)])
 def test_both_coordinates_have_the_bits_of_the_larger_extent(shape: tuple[int, int], boundary: str) -> None:

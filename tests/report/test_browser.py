@@ -31,7 +31,7 @@ SELECT_ALL = """
 """
 
 
-@pytest.mark.sampled(93)
+@pytest.mark.sampled(186)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
     file: str, tab: Any, gallery_pages: Callable[[str], tuple[Page, ...]]
@@ -227,6 +227,7 @@ UNNAMED = """
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("file", ["gemm_f32.yaml", "transpose_padded.yaml", "gemm_wgmma_f16.yaml"])
 def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages(file)

@@ -36,7 +36,7 @@ MAX_BYTES = 400_000
 LEVELS = {"asked": "requested"}  # words for the names of ceilings
 
 
-@pytest.mark.sampled(27)
+@pytest.mark.sampled(108)
 @pytest.mark.parametrize("file", GALLERY)
 def test_the_figures_of_a_page_are_those_of_the_analysis(file: str, tab: Any, gallery_pages: Any) -> None:
     for made in gallery_pages(file):

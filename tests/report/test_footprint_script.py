@@ -29,7 +29,7 @@ EXPRESSION = """(c) => {
 }"""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("file", FILES)
 def test_the_elements_of_a_block_are_those_of_a_walk(file, gallery_pages, in_node, sites_of, accessed):
     random_ = random.Random(file)

@@ -76,6 +76,7 @@ class Page(HTMLParser):
             self._row[-1] += data
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", FILES)
 def test_a_page_needs_nothing_else_and_is_small_and_well_formed(file, gallery_pages):
     for page in gallery_pages(file):

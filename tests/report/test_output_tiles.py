@@ -30,6 +30,7 @@ def last_output(pages: tuple[Page, ...]) -> tuple[Page, Launch, OutputTiles]:
     return pages[-1], launch, launch.outputs[-1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("file", FILES)
 def test_the_tiles_at_the_edge_are_counted(file, gallery_pages):
     _, _, tiles = last_output(gallery_pages(file))

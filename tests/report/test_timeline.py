@@ -43,7 +43,7 @@ def test_a_tile_is_read_after_its_copy_is_complete_and_before_the_next_one(file,
         assert order == list(range(len(order)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("file", PIPELINES)
 def test_the_stages_are_those_of_the_proof(file, gallery_pages):
     for page in gallery_pages(file):

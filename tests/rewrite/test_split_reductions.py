@@ -59,7 +59,7 @@ def passes(kernel: Kernel) -> bool:
     return verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("value", PAIR_VALUES.values(), ids=PAIR_VALUES.keys())
 def test_few_results_of_long_sums_over_shared_elements_are_computed_in_parts(value: str) -> None:
     kernel = kernel_of(PAIRS.replace("VALUE", value))
@@ -75,6 +75,7 @@ def test_other_sums_that_no_family_takes_are_computed_in_parts(text: str) -> Non
     assert passes(kernel)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", [("M: 3001", "M: 1000"), ("N: 70", "N: 200000")], ids=["short sums", "many results"])
 def test_short_sums_and_many_results_stay_whole(change: tuple[str, str]) -> None:
     kernel = kernel_of(PAIRS.replace("VALUE", PAIR_VALUES["sum"]).replace(*change))

@@ -36,7 +36,7 @@ def launches(*lines: str, arrays: str = "a b y", sizes: str = "M: 67, N: 97, K: 
     return [text.split(" = ")[0] for kernel in kernels for text in kernel.computes]
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize(
     ("value", "arrays", "stored"),
     [
@@ -60,6 +60,7 @@ def test_each_factor_that_is_no_matrix_is_stored(value, arrays, stored):
     assert launches(f"y[j, n] = {value}", arrays=arrays) == [*stored, "y[j, n]"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "lines",
     [
@@ -83,6 +84,7 @@ def test_means_in_both_operands_are_stored_once(monkeypatch):
     assert [name.split("[")[0] for name in stored].count("y_weights") == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("value", "sizes", "gemm"),
     [
@@ -107,6 +109,7 @@ def test_an_operand_that_is_out_of_bounds_where_it_is_not_used_is_stored_with_ze
     assert launches(f"y[j, n] = {value}", sizes="M: 67, N: 97, K: 331") == ["a_operand[j, k]", "y[j, n]"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("operand", "x", "stored"),
     [

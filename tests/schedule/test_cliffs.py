@@ -94,7 +94,7 @@ def test_parts_of_a_long_reduction_have_right_results(size):
     assert passes(spec)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("m", "n", "k", "a", "family"),
     [
@@ -123,7 +123,7 @@ def test_a_block_of_small_matrices_has_a_warp_of_threads(k, family):
     assert families_of(spec_of(*text, statement, "schedule: {family: batched}")) == ["batched"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("shape", "block"),
     [
@@ -177,7 +177,7 @@ def test_an_activation_in_a_statement_of_its_own_is_the_epilogue_of_a_grouped_co
     assert passes(spec_of("N: 2, G: 3, C: 5, F: 4, H: 12, W: 33", arrays, compute))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sizes", ["M: 30, H: 70", "M: {range: [1, 99], default: 30}, H: {range: [1, 99], default: 7}"])
 @pytest.mark.parametrize(
     "compute", ["y[m] = sum(max(x[m, 4 * h + r], r), h)", "y[m] = max(mean(x[m, 4 * h + r], r), h)"]
@@ -202,7 +202,7 @@ def test_all_pairs_of_points_are_no_temporary():
     assert plan.workspace == ()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("k", [8, 24, 40])
 @pytest.mark.parametrize(
     "compute",
@@ -254,7 +254,7 @@ def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("taps", ["1, 1", "R, S"])
@@ -279,7 +279,7 @@ def test_triangular_operands_are_stored_in_their_own_type_for_tensor_cores():
     assert passes(small)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3"])
 def test_a_gemm_of_bytes_whose_sizes_are_known_at_launch_is_on_tensor_cores(dtype, b):

@@ -39,7 +39,7 @@ def declared_as(kernel: Kernel, name: str = "t") -> str:
     return line.split()[0]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("value", "count", "size", "qualifier"),
     [

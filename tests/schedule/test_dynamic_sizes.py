@@ -49,7 +49,7 @@ def price(kernel: Kernel) -> Price | None:
         return None
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(90)
 @pytest.mark.parametrize("operator", [pytest.param(operator, id=operator.kernel[:70]) for operator in OPERATORS])
 def test_an_operator_of_sizes_known_at_launch_costs_about_what_it_does_with_fixed_sizes(operator: Any) -> None:
     fixed, dynamic = made(operator.spec()), made(with_defaults(operator).spec())
@@ -104,7 +104,7 @@ def test_long_rows_have_the_cluster_and_the_vectors_of_their_default(statement, 
     assert "all others are reloaded" in reasons_of(text)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("statement", [SOFTMAX, L2_NORM])
 @pytest.mark.parametrize("columns", [0, 1, 2, 3, 4, 5, 7, 8, 31, 127, 4099, 131075])
 def test_rows_of_any_length_are_right_with_the_plan_of_a_long_one(statement, columns):
@@ -112,7 +112,7 @@ def test_rows_of_any_length_are_right_with_the_plan_of_a_long_one(statement, col
     assert is_right(text, 3, columns)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("columns", [1, 15, 16, 17, 100, 1000, 5003])
 def test_rows_of_any_length_are_right_with_the_plan_of_a_short_one(columns):
     assert is_right(spec_of({"M": 100000, "N": 16}, "x [M, N]; y [M, N]", SOFTMAX), 5, columns)
@@ -133,7 +133,8 @@ def test_short_strided_columns_have_the_blocks_of_their_default():
         assert is_right(text, *sizes)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "sizes",
     [(130, 257, 1000), (1, 1, 0), (1, 1, 1), (1, 3, 7000), (127, 255, 31), (128, 256, 64), (300, 700, 65), (0, 5, 3)],
@@ -152,13 +153,14 @@ def test_the_workspace_of_split_k_has_one_size_for_all_sizes():
     assert all(not extent.free_symbols for array in kernel.plan.workspace for extent in array.shape)
 
 
+@pytest.mark.slow
 def test_a_short_k_has_tiles_for_it():
     short, long = (spec_of({"M": 32768, "N": 32768, "K": k}, OPERANDS, PRODUCT) for k in (32, 4096))
     assert reasons_of(short) != reasons_of(long)
     assert is_right(short, 65, 130, 70)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("b", "element"), [("[N, K]", "n, k"), ("[K, N]", "k, n")])
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 0), (65, 63), (17, 4099), (300, 127)])
 def test_k_of_a_few_rows_is_split_in_parts_some_of_which_may_be_empty(b, element, sizes):
@@ -174,6 +176,7 @@ def test_a_matrix_by_a_column_is_a_reduction_of_rows_where_these_are_few():
         assert is_right(text, *sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k"), [pytest.param(130, 257, 70, marks=pytest.mark.slow), (3, 5, 33)])
 def test_the_trace_of_a_k_that_is_split_at_launch_is_as_planned(m, n, k):
     kernel = made(spec_of({"M": 256, "N": 256, "K": 524288}, OPERANDS, PRODUCT))

@@ -76,6 +76,7 @@ def test_norms_inside_a_mean_are_hoisted():
     assert passes(spec)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["argmax(x[i, k], k)", "argmin(x[i, k], k) == i"])
 def test_positions_inside_a_reduction_are_hoisted(value):
     spec = spec_of(f"y = sum(x[i, 0] * ({value}), i)", "x [M, K]; y []")
@@ -94,6 +95,7 @@ def test_a_sum_that_outputs_share_is_computed_once():
     assert passes(spec)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("terms", "outputs", "launches"),
     [(5, 40, 2), (16, 40, 2), (5, 3, 1), (4, 40, 1)],

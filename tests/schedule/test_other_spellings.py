@@ -74,7 +74,7 @@ def families_of(text: str) -> set[str]:
     return {launch.family for launch in generate(spec, analysis=False).plan.kernels}
 
 
-@pytest.mark.sampled(217)
+@pytest.mark.sampled(868)
 @pytest.mark.parametrize(
     ("spelt", "operator"),
     [

@@ -27,6 +27,7 @@ def made(value: str, extra: str = "", text: str = SPEC) -> Kernel:
     return generate(spec)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("value", "extra", "read"),
     [

@@ -29,7 +29,7 @@ schedule: {{{schedule}}}
     return spec
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("spec", "text"),
     [

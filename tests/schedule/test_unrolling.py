@@ -65,7 +65,7 @@ def refusals(text: str) -> list[str]:
     return [f"{d.message} {d.help}" for d in caught.value.diagnostics]
 
 
-@pytest.mark.sampled(108)
+@pytest.mark.sampled(216)
 @pytest.mark.parametrize("factor", PRAGMAS)
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_each_loop_of_the_gallery_is_unrolled_as_asked_or_refused_with_the_reason(path: Path, factor: int) -> None:

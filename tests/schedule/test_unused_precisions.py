@@ -29,7 +29,7 @@ FLOAT8 = {"a": "float8_e4m3", "b": "float8_e5m2"}
 FOR_TF32 = "it is for sums in float32 of float32 x float32"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("accumulate", "more", "reason"),
     [
@@ -54,7 +54,7 @@ def test_a_precision_without_an_effect_is_named_with_the_reason(accumulate, more
     assert f"// accumulate  `{key}` has no effect: " in kernel.source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("accumulate", "more"),
     [

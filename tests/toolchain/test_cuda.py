@@ -76,7 +76,7 @@ def test_this_machine_has_nvrtc() -> None:
     assert "nvrtc" in COMPILERS
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_resources_of_a_kernel_with_a_tile_and_a_constant_table(compiler: cuda.CompilerName, target: str) -> None:
@@ -90,7 +90,7 @@ def test_resources_of_a_kernel_with_a_tile_and_a_constant_table(compiler: cuda.C
     assert cubin.compiler.startswith(compiler)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_register_limit_spills_and_the_figures_are_those_of_ptxas(compiler: cuda.CompilerName, target: str) -> None:
@@ -102,6 +102,7 @@ def test_a_register_limit_spills_and_the_figures_are_those_of_ptxas(compiler: cu
     assert kernel.spill_loads == figure(cubin.log, "spilling", r"(\d+) bytes spill loads") > 0
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_cubin_and_ptxas_agree_on_registers_and_shared_memory(compiler: cuda.CompilerName, target: str) -> None:
@@ -127,6 +128,7 @@ def test_a_second_compilation_comes_from_the_cache_with_the_same_bytes(compiler:
     assert (second.image, second.log, second.kernels) == (first.image, first.log, first.kernels)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_errors_and_warnings_refer_to_the_stem(compiler: cuda.CompilerName) -> None:
     source = 'extern "C" __global__ void f(float* a) {\n    int unused = 3;\n    a[0] = missing;\n}\n'
@@ -150,6 +152,7 @@ def test_architecture_specific_targets_compile(compiler: cuda.CompilerName) -> N
     assert "tile" in cuda.compile_cubin(TILE, "tile", "sm_90a", prefer=compiler).kernels
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) -> None:
     pipelined, serialised = (WGMMA.format(fence=fence) for fence in (FENCE, "if (threadIdx.x < 32)"))
@@ -160,6 +163,7 @@ def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) 
         assert caught.value.code == "CG4001"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_registers_that_spill_beside_wgmmas_are_an_error(compiler: cuda.CompilerName) -> None:
     source, flags = WGMMA.format(fence=FENCE), ["--maxrregcount=32"]

@@ -41,6 +41,7 @@ def first_k_tile(term: Comparison) -> int | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def numbered(expr: Integer, base: Integer | None) -> Integer:
     """The expression with every part that is FILL plus a constant replaced by that."""
     if base is None or not expr.free_symbols & {WAVE, K_TILE, *base.free_symbols}:

@@ -193,7 +193,8 @@ class _LaunchCount:
         if any(counter.count == 0 for counter in self.spans):
             return self.result
         box = {counter.symbol: (0, counter.count) for counter in self.spans}
-        decisions = tuple(self._decisions())
+        # An enumerated symbol has one value in each case: a guard of no counter is uniform in all of them.
+        decisions = tuple(decision for decision in self._decisions() if decision.varying_counters(box))
         try:
             for values, times in self.cases:
                 known = {name: (value, 1) for name, value in zip(self.symbols, values, strict=True)}
@@ -250,12 +251,13 @@ class _LaunchCount:
         if prod(map(len, repeating.values())) > _MAX_COMBINATIONS:
             raise Unknown("its subscript repeats with too long a period")
         self.budget.regions(prod(map(len, repeating.values())))
-        counts = tuple(1 if c in repeating else region[c][1] for c in self.counters)
-        batch = self.batches.setdefault(counts, _Batch())
+        counts = tuple([1 if c in repeating else region[c][1] for c in self.counters])
+        if (batch := self.batches.get(counts)) is None:
+            batch = self.batches[counts] = _Batch()
         for phases in product(*repeating.values()):
             chosen = {c: value for c, (value, _) in zip(repeating, phases, strict=True)}
-            batch.values.append(tuple(chosen.get(c, region[c][0]) for c in self.counters))
-            batch.times.append(multiplicity * prod(count for _, count in phases))
+            batch.values.append(tuple([chosen.get(c, region[c][0]) for c in self.counters]))
+            batch.times.append(multiplicity * prod([count for _, count in phases]))
             batch.order.append(self.evaluations)
             self.evaluations += 1
         if len(batch.values) * self.warps * WARP_SIZE >= _MAX_LANES:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy
 
@@ -82,11 +83,18 @@ def find_tiles(
     it has none. They have so many values of the `stepped` index of a reduction at a time.
 
     Reads that move differently from block to block, as `x[i]` and `x[j]`, have a tile each."""
+    return _find_tiles(request, array, tuple(spans.items()), stepped)
+
+
+@lru_cache(maxsize=256)  # arrays are tried one by one, then together
+def _find_tiles(
+    request: Request, array: str, spans: tuple[tuple[str, int], ...], stepped: tuple[str, int] | None
+) -> tuple[Tile, ...] | str:
     if not request.context.arrays[array].shape:
         return f"{array} is a single element: leave it in global memory"
     domain = _domain(request, spans, stepped)
     by_steps: dict[tuple[tuple[tuple[str, int], ...], ...], list[tuple[Read, tuple[Side, ...], bool]]] = {}
-    for read in dict.fromkeys(request.reads()):
+    for read in request.reads():
         if read.array != array:
             continue
         found = [_side(sub, domain) for sub in read.subscripts]
@@ -127,7 +135,8 @@ def _is_strided(read: Read, domain: _Domain, strides: tuple[Integer, ...]) -> bo
     return offset.coeff(thread) not in (0, 1)
 
 
-def _domain(request: Request, spans: Mapping[str, int], stepped: tuple[str, int] | None) -> _Domain:
+@lru_cache(maxsize=64)  # all arrays of a request have the same ones
+def _domain(request: Request, spans: tuple[tuple[str, int], ...], stepped: tuple[str, int] | None) -> _Domain:
     context = request.context
     symbols: dict[str, Integer] = dict(context.symbols)
     ranges: dict[sympy.Symbol, Range] = dict(context.ranges)
@@ -149,14 +158,15 @@ def _domain(request: Request, spans: Mapping[str, int], stepped: tuple[str, int]
 
     outputs = dict(spans)
     for index in request.group.statements[0].indices:
-        outputs[index.name] = add(index, spans[index.name], "output")
+        outputs[index.name] = add(index, outputs[index.name], "output")
     for index in _reduction_indices(request):
         span = stepped[1] if stepped is not None and index.name == stepped[0] else max(context.max_extent(index), 1)
         terms[index.name] = add(index, span, "term")
     return _Domain(outputs, symbols, ranges, blocks, terms)
 
 
-def _reduction_indices(request: Request) -> Iterable[Index]:
+@lru_cache(maxsize=16)
+def _reduction_indices(request: Request) -> tuple[Index, ...]:
     """The indices of the statements' reductions; of those of one name the longest."""
     longest: dict[str, Index] = {}
     for statement in request.group.statements:
@@ -165,7 +175,7 @@ def _reduction_indices(request: Request) -> Iterable[Index]:
                 known = longest.setdefault(index.name, index)
                 if request.context.max_extent(index) > request.context.max_extent(known):
                     longest[index.name] = index
-    return longest.values()
+    return tuple(longest.values())
 
 
 def _side(sub: Expr, domain: _Domain) -> Side | None:

@@ -35,7 +35,7 @@ def with_stored_terms(single: Single) -> Steps | None:
     that no family takes together are stored one by one."""
     statement = single.statement
     reductions = tuple(dict.fromkeys(_outermost(statement.value)))
-    if single.schedule != Schedule() or not reductions or single.is_specialised(single.request()):
+    if single.schedule != Schedule() or not reductions:
         return None
     taken = {array.name for array in single.context.spec.arrays}
     terms: list[Temporary] = []
@@ -49,7 +49,7 @@ def with_stored_terms(single: Single) -> Steps | None:
             what = f"terms of: {statement.text}"
             terms.append(temporary(name, indices, reduction.body, what, statement, is_stored=True))
             of_terms[reduction] = replace(reduction, body=terms[-1].read)
-    if not terms:
+    if not terms or single.is_specialised(single.request()):
         return None
     steps = _steps(single, terms, of_terms)
     if not single.is_specialised(last_request(single, steps)) and len(reductions) > 1:

@@ -115,6 +115,7 @@ def test_the_roofline_is_a_share_of_the_modelled_time(findings: Any) -> None:
     assert slow not in findings(product("{roofline: 0.15}"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("limit", ["grid: 1", "waves: 0.5", "traffic: 2", "roofline: 0.5", "lanes: 0.5"])
 def test_what_a_size_without_a_value_leaves_open_fails_a_limit_unless_it_is_allowed(findings: Any, limit: str) -> None:
     codes = {code for code, _, _ in findings(twice(f"{{{limit}}}", size="dynamic"))}

@@ -53,6 +53,7 @@ def with_change(text: str, proposal: LayoutProposal) -> str:
     return re.sub(rf"({proposal.array}: {{.*)}}", lambda match: f"{match[1]}, {proposal.change}}}", text, count=1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "change"),
     [

@@ -95,7 +95,7 @@ def test_the_number_of_k_tiles_that_is_proved_is_said():
 STAGES = [2, 3, 4, 5]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("kind", [AwaitCopies, Barrier, CommitCopies], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("stages", STAGES)
@@ -105,7 +105,7 @@ def test_a_pipeline_that_lacks_a_wait_a_barrier_or_a_commit_is_refuted(stages, k
     assert refuted(nth(kernel, kind, position, lambda node: ()))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("stages", STAGES)
 def test_a_wait_that_leaves_one_more_group_pending_is_refuted(stages, position):
@@ -116,6 +116,7 @@ def test_a_wait_that_leaves_one_more_group_pending_is_refuted(stages, position):
     assert proof_of(fewer).verdict == "proved"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stages", STAGES)
 def test_a_barrier_in_front_of_the_wait_does_not_show_the_copies_to_others(stages):
     kernel = gemm(schedule=f"stages: {stages}")

@@ -85,6 +85,7 @@ def test_a_barrier_of_the_block_does_not_show_initialised_barriers_to_others(ker
     assert refuted(faulty) == ["initialisation"]
 
 
+@pytest.mark.sampled(2)
 @every_kernel
 def test_a_block_that_may_exit_before_others_is_refuted(kernel):
     assert refuted(nth(kernel(), ClusterBarrier, 1, lambda node: ())) == ["clusters"]
@@ -219,7 +220,7 @@ def test_no_kernel_that_lacks_one_of_its_nodes_is_proved(kernel, kind):
         assert proof_of(nth(right, kind, position, lambda node: ())).verdict != "proved", position
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", [ArriveBarrier, AwaitBarrier, TensorLoad])
 @every_refilled_kernel
 def test_what_one_block_alone_executes_is_neither_proved_nor_refuted(kernel, kind):

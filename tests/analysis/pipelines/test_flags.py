@@ -54,6 +54,7 @@ def test_a_kernel_without_flags_has_no_claim():
     assert flags(stream_k(2048, 2048, 2048)) is None
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shift", [-1, 1])
 @pytest.mark.parametrize("kind", [ReleaseFlag, AcquireSpinWait])
 def test_another_flag_is_refuted(kind, shift):

@@ -82,6 +82,7 @@ def is_of_units(node: Node) -> bool:
     return [(str(t.left), str(t.right)) for t in node.condition.terms] == [("k_tile_begin", "k_tile_end")]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_stream_k_is_proved(name: str) -> None:
     proof = proof_of(KERNELS[name]())
@@ -110,6 +111,7 @@ def test_units_whose_k_tiles_have_other_numbers_are_refuted() -> None:
     assert refuted(kernel) == ["work units"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("name", ["k_tiles_before", "k_tile_begin", "k_tile_end"])
 def test_producer_and_consumers_of_other_units_are_refuted(name: str, position: int) -> None:
@@ -163,6 +165,7 @@ def test_barriers_of_single_warpgroups_beside_a_flag_are_refuted(position: int) 
     assert refuted(nth(kernel, NamedBarrier, position, of_warpgroup)) == ["flags"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shift", [-1, 1])
 @pytest.mark.parametrize("kind", [ReleaseFlag, AcquireSpinWait])
 def test_another_flag_is_refuted(kind: type, shift: int) -> None:

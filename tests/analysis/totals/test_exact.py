@@ -130,7 +130,7 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", STATEMENTS)
 @pytest.mark.parametrize("size", [(7, 5), (17, 33), (40, 70)])
 def test_statements_of_the_direct_family_cost_what_a_walk_finds(walk, name, size):

@@ -157,7 +157,7 @@ STATEMENTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", STATEMENTS)
 @settings(max_examples=examples(6), deadline=None, derandomize=True)
 @given(st.integers(1, 20), st.integers(1, 40), st.sampled_from(["{m: 4, n: 8}", "{m: 3, n: 12}", "{m: 1, n: 32}"]))

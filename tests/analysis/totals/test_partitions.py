@@ -66,7 +66,7 @@ def test_a_walk_over_half_warps_counts_the_same(target: str, pitch: int, size: i
     assert spread(report, "x").moved == walk(rows, pitch, PARTITIONS[target])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("chunks", [1, 2, 3, 4, 6, 8, 12])
 @pytest.mark.parametrize("target", PARTITIONS)
 def test_rows_so_many_partitions_apart_use_all_but_their_common_divisor(target: str, chunks: int) -> None:

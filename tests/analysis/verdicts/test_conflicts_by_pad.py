@@ -53,7 +53,7 @@ def analysed(kernel, array: str, target: str, bank_bytes: int | None = None) -> 
     return sum(r.cost for r in mine), sum(r.ideal for r in mine)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
 @pytest.mark.parametrize("make", [transposed, product])
 def test_each_pad_costs_what_the_kernel_generated_with_it_costs(make, target):
@@ -64,6 +64,7 @@ def test_each_pad_costs_what_the_kernel_generated_with_it_costs(make, target):
         assert table[pad][1:] == analysed(make(pad), array, target), pad
 
 
+@pytest.mark.slow
 def test_the_bank_mode_of_kepler_enters():
     for mode in (4, 8):
         table = conflicts_by_pad(transposed(0), "A", "sm_35", SIZES, bank_bytes=mode)
@@ -76,7 +77,7 @@ def test_the_column_of_a_square_tile_follows_the_greatest_common_divisor():
     assert [worst for _, _, _, worst in column.costs] == [gcd(32 + pad, 32) for pad in range(33)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
 @pytest.mark.parametrize("make", [transposed, product])
 def test_a_law_gives_back_the_wavefronts_of_every_pad(make, target):

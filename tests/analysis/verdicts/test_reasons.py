@@ -119,7 +119,7 @@ def width_of(report) -> int:
     return report.access.array.dtype.bytes * report.access.width
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(walk, text, target):
     banks = known_target(target).banks
@@ -135,7 +135,7 @@ def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(wa
                 assert values.tolist() == expected.tolist(), (actual.text, formula)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_two_lanes_of_a_reported_bank_conflict_conflict(walk, text, target):
     row = known_target(target)
@@ -171,7 +171,7 @@ def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, tar
     return pair.wavefronts > pair.ideal_wavefronts or width > 4
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(walk, text, target):
     for actual, warps in reports(walk, text, target):
@@ -266,7 +266,7 @@ def test_constant_reads_are_uniform_or_serialised_by_distinct_addresses(walk, ta
             assert actual.verdict == "costly"
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize("path", FIXED, ids=lambda path: path.stem)
 def test_claims_of_the_gallery_fit_a_comment_and_the_texts_stand_in_the_source(path):
     for spec in load_all(path):

@@ -66,6 +66,7 @@ def test_the_unpadded_transpose_is_32_way_with_two_lanes_that_collide(cli: Cli) 
     assert answer.out.endswith("1 kernel checked: no limits are set, 1 warning\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("target", "ways"), [("1.3", 16), ("2.0", 8), ("3.5", 4), ("9.0", 8)])
 def test_a_column_of_an_unpadded_16x16_tile_collides_as_each_generation_serves_it(
     cli: Cli, transpose: Callable[..., Path], target: str, ways: int

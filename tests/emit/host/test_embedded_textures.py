@@ -68,7 +68,7 @@ compute: y[i, j] = x[i, j - 1] * w[1]
 """
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 @pytest.mark.parametrize("mode", ["zero", "clamp", "wrap", "symmetric"])
 def test_a_2d_texture_object_is_made_once_for_each_address_and_size(tmp_path: Path, compiler: str, mode: str) -> None:

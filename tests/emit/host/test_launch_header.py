@@ -66,6 +66,7 @@ TYPED = '#include "first/first.h"\nbool f(float* x) { return bool(first_launch({
 PLAIN = '#include "first/first.h"\ncudaError_t f(float* x, float* y) { return first_launch(x, y, 0); }\n'
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
 def test_the_c_header_brings_the_typed_launcher_to_cpp(folder: Path, standard: str) -> None:
     (folder / "typed.cpp").write_text(TYPED)

@@ -197,7 +197,7 @@ def test_a_launcher_without_needs_only_launches(host):
     assert body[1] == "return cudaGetLastError();"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("compiler", "language", "standard"), [("gcc", "c", "c11"), ("g++", "c++", "c++17")])
 def test_the_header_serves_c_and_cpp(kernels, name, compiler, language, standard, tmp_path):

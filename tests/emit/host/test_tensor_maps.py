@@ -308,7 +308,7 @@ int main()
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_the_driver_encodes_the_maps_and_gets_them_before_the_arguments(
     product: Kernel, tmp_path: Path, compiler: str

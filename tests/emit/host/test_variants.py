@@ -251,6 +251,7 @@ int main(int, char** numbers)
 NO_VARIANT = "`product` has no variant for M = 64, K = 63; there are variants for "
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("threads", "sizes", "answer"),
     [
@@ -373,6 +374,7 @@ def launch() -> Launch:
     return run
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("threads", "shared", "taken"),
     [(1024, 49152, 32), (1024, 8192, 32), (1024, 8191, 16), (1023, 8192, 16), (255, 49152, 8), (64, 512, 8)],

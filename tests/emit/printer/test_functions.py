@@ -203,6 +203,7 @@ def texts():
     return {(name, dtype): function_text(env, name, c_name(dtype)) for name, dtype in CASES}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
 def test_every_function_compiles_for_gpus_without_a_warning(texts, target):
     if nvrtc.find() is None:
@@ -232,6 +233,7 @@ def test_tensor_cores_multiply_without_a_warning(target):
     assert [str(warning) for warning in cubin.warnings] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", [75, 80, 86, 89, 90, 100, 120])
 def test_tensor_cores_load_and_multiply_every_type_without_a_warning(target):
     if nvrtc.find() is None:

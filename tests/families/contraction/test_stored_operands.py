@@ -84,7 +84,7 @@ def test_computed_operands_give_the_results_of_the_sum(made, prove, value):
     prove(spec)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_covariance_is_a_product_of_one_stored_matrix(made, prove, dtype):
     spec = COVARIANCE.format(rows=501, dtype=dtype)

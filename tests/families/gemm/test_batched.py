@@ -105,7 +105,7 @@ def test_loads_and_stores_of_global_memory_are_vectorised(planned):
 # Refusals
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -125,7 +125,7 @@ def test_unsupported_batches_are_refused(reasons, text, why):
 # Results
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (10, 12, 18)])
 def test_all_transposes_are_right(prove, sizes, transposed):

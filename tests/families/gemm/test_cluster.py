@@ -58,6 +58,7 @@ def test_a_long_k_of_few_tiles_is_split_in_clusters_by_default(planned):
     assert f"split-K of {kernel.cluster}, reduced in clusters" in kernel.reasons[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("split", "arch", "more", "cluster"),
     [

@@ -25,7 +25,7 @@ def definition(kernel, name: str) -> str:
     return next(line for line in lines if f" {name} = " in line).split(" = ")[1].rstrip(";")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("condition", "offset", "length"),
     [
@@ -43,6 +43,7 @@ def test_a_block_takes_the_k_tiles_with_an_unmasked_term(made, condition, offset
         assert definition(kernel, "k_offset") == offset
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("condition", "origin_m", "origin_n"),
     [

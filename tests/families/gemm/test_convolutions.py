@@ -163,7 +163,7 @@ compute: y[n, i, j, k] = sum(x[n, i + r - 1, j + s - 1, c] * w[k, r, s, c], r, s
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "sizes", [(3, 11, 9, 16, 33, 3, 2), (2, 5, 7, 0, 9, 3, 3), (2, 5, 7, 8, 9, 3, 0), (0, 5, 0, 8, 9, 1, 1)], ids=str
 )
@@ -174,7 +174,7 @@ def test_extents_of_the_call_may_be_zero(planned, prove, sizes, more):
     prove(text, dict(zip("NHWCKRS", sizes, strict=True)), sanitize=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["k <= i", "k >= i - 3 and k <= i", "k < 20 - i"])
 @pytest.mark.parametrize("x", ["x[i + k]", "x[2 * i + 3 * k - 5]"])
 def test_terms_of_windows_under_a_condition_are_masked(planned, prove, condition, x):
@@ -229,6 +229,7 @@ def test_gradients_of_a_convolution_are_implicit_gemms_too(planned, prove, text)
     prove(text)
 
 
+@pytest.mark.slow
 def test_a_window_at_a_single_position_is_one_too(planned, prove):
     text = """
 arrays:

@@ -70,6 +70,7 @@ def request_of(text: str) -> Request:
     return Request("k", grouping.groups[0], make_context(spec), schedule, target(spec.target), grouping.stored)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("n", "k", "family"), [(3, 3, "map"), (4, 4, "map"), (4, 8, "map"), (8, 8, "gemm")])
 def test_an_operand_of_few_elements_is_left_to_caches(n, k, family):
     compute = f"arrays: {{a: {{shape: [1048576, {k}], dtype: float32}}, b: {{shape: [{k}, {n}], dtype: float32}}, "

@@ -21,7 +21,7 @@ schedule: {{{schedule}}}
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("text", "peak", "reason"),
     [
@@ -57,7 +57,7 @@ def test_tensor_cores_that_are_left_idle_are_named_with_the_reason(planned, text
     assert (idle.peak, idle.reason) == (peak, reason)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

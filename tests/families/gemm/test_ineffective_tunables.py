@@ -23,6 +23,7 @@ def gemm(k, schedule):
     return TEXT % (k, schedule)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("k", "more", "text"),
     [
@@ -43,7 +44,7 @@ def test_copies_that_cannot_be_interleaved_are_refused(reasons, planned, k, more
     assert planned(gemm(k, schedule)).family == "gemm"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("k", "more"),
     [

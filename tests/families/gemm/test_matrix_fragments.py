@@ -165,7 +165,7 @@ def test_matrices_of_16_bit_elements_are_transposed_and_those_of_8_bit_ones_copi
 # Results
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_results_are_right_at_odd_sizes(prove, types, k_major):

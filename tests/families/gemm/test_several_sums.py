@@ -126,7 +126,7 @@ def test_partial_sums_of_two_types_are_refused(reasons):
 # Results
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (33, 17, 65)])
 def test_two_gemms_are_right(prove, stages, sizes):

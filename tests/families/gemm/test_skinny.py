@@ -42,7 +42,7 @@ def grid(kernel: Kernel) -> list[int]:
 # Heuristic
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(("m", "family"), [(1, "skinny"), (2, "skinny"), (8, "skinny"), (9, "gemm"), (16, "gemm")])
 def test_more_than_8_rows_are_left_to_tiles(made, m, n_major, family):
@@ -58,7 +58,7 @@ def test_more_than_2_rows_that_lanes_read_with_a_stride_are_left_to_tiles(made, 
     prove(text)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(
     ("m", "n", "target", "family"),
@@ -162,13 +162,14 @@ def test_k_is_split_until_the_grid_fills_the_device(made):
 # Results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("sizes", [(3, 130, 67), (8, 512, 100)])
 def test_results_are_right(prove, sizes, n_major):
     prove(skinny_gemm(*sizes, n_major=n_major, schedule=", split_k: 2"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n_major", [False, True])
 def test_a_term_may_use_its_indices(prove, n_major):
     w = "w[k, n]" if n_major else "w[n, k]"
@@ -335,6 +336,7 @@ def groups(m: int, n: int, k: int, group: int, n_major: bool) -> str:
     return GROUPS.format(m=m, n=n, k=k, group=group, w=w, s=s, subscripts=subscripts, of=of)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("m", [2, 4, 8])
 def test_weights_with_scales_of_groups_are_read_once(made, m, n_major):
@@ -343,7 +345,7 @@ def test_weights_with_scales_of_groups_are_read_once(made, m, n_major):
     assert loads(kernel, "s") == [1]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("group", [128, 24, 6])
 def test_scales_of_groups_of_any_size_are_right(made, prove, group, n_major):
@@ -362,7 +364,7 @@ compute: y[b, h, t] = exp(sum(q[b, h, d] * k[b, h // R, {subscripts}], d) / 9)
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("k", "subscripts"), [("T, D", "t, d"), ("D, T", "d, t")])
 @pytest.mark.parametrize(("groups", "members"), [(3, 4), (2, 16), (5, 2)])
 def test_heads_that_share_keys_are_rows_of_one_gemm(made, prove, groups, members, k, subscripts):

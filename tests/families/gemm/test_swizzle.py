@@ -38,7 +38,7 @@ def test_vectors_of_a_row_are_permuted_by_k_and_rows_have_no_pad(planned):
     assert columns == {a, b, BitXor(a, mask), BitXor(b, mask)}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize("transposed", ["", "ab"])
 def test_a_single_stage_has_no_bank_conflicts(made, dtype, transposed):

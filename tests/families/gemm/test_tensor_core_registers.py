@@ -28,7 +28,7 @@ def drawn(seed: int) -> str:
     return TEXT.format(m=m, n=n, k=k, a=a.upper(), b=b.upper(), i=a, j=b, dtype=dtype)
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))])
 @pytest.mark.parametrize("target", ["sm_90", pytest.param("sm_89", marks=pytest.mark.slow)])
 def test_gemms_with_unaligned_rows_do_not_spill(made, seed, target):

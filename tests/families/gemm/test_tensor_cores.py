@@ -36,7 +36,7 @@ def is_on_tensor_cores(kernel) -> bool:
 # When tensor cores are used
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -136,7 +136,7 @@ def test_fragment_loads_have_no_bank_conflicts(made, transposed):
     assert all(report.cost == report.ideal for report in loads)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("schedule", "pad", "ideal"),
     [

@@ -41,7 +41,7 @@ def unasked(reduction: str) -> str:
     return term(reduction, 600, 100, 700, schedule="")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_any_term_of_two_elements_is_a_gemm(planned, reduction):
     assert planned(unasked(reduction)).family == "gemm"
@@ -89,7 +89,7 @@ def test_accumulators_begin_with_the_identity(planned):
 # Results
 
 
-@pytest.mark.sampled(29)
+@pytest.mark.sampled(58)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("more", CONFIGS)
 def test_it_is_right(prove, reduction, more):
@@ -97,14 +97,14 @@ def test_it_is_right(prove, reduction, more):
     prove("target: sm_90\n" + term(reduction, 50, k, 67, schedule=f"{SMALL}, {more}"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("reduction", [MIN_PLUS, GAUSS])
 @pytest.mark.parametrize("size", [1, 31, 33])
 def test_edges_are_free_of_races(prove, reduction, size):
     prove(term(reduction, size, size, size, schedule=SMALL), races=True)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("reduction", [MIN_PLUS, CHEBYSHEV, f"max({A} - {B}, k)"])
 @pytest.mark.parametrize("dtype", ["float64", "int32", "float16", "int8"])
 def test_types_have_their_own_identity(prove, reduction, dtype):
@@ -116,7 +116,7 @@ def test_any_dynamic_size_is_right(made, check):
     check(made(term(MIN_PLUS, sizes, sizes, sizes, schedule=SMALL)), CpuDevice())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("condition", ["k <= m", f"k <= m and {A} > {B}", f"{A} > 0"])
 def test_a_condition_leaves_out_zeros_too(prove, condition):
     prove(term(f"min({A} + {B}, k, where={condition})", 50, 41, 37, schedule=SMALL))

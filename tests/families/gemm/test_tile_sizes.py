@@ -96,6 +96,7 @@ def test_sizes_are_named_wherever_they_are_meant(made, text):
     assert not numbers(code) & (set(sizes.values()) - few_stages)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("text", KERNELS.values(), ids=KERNELS)
 def test_every_size_that_is_named_is_used(made, text):
     sizes, code = sizes_and_code(made(text).source)

@@ -80,7 +80,7 @@ def test_schedule_keys_of_wrong_indices_are_refused(reasons, schedule, word):
     assert any(word in refusal.reason for refusal in reasons("tiled", contraction(schedule=schedule)))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (15, 16, 17), (31, 33, 7), (48, 5, 64)])
 @pytest.mark.parametrize(
     "schedule", ["block: {m: 16, n: 16}", "block: {m: 32, n: 16}, thread: {m: 4, n: 2}, step: {k: 8}"]
@@ -92,7 +92,7 @@ def test_edge_sizes_are_right(prove, sizes, schedule):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("sizes", "block"), [((7, 5), (8, 8)), ((9, 33), (16, 16)), ((200, 3), (8, 16)), ((1, 90), (16, 8))]
 )
@@ -117,7 +117,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize(
     "schedule",

@@ -34,7 +34,7 @@ def made(text: str, name: str) -> Kernel:
     return generate(spec)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", OLD)
 @pytest.mark.parametrize("params", [STATIC, ALIGNED], ids=["static", "dynamic"])
 @pytest.mark.parametrize("memory", [", memory: shared", ""], ids=["shared", "open"])
@@ -69,6 +69,7 @@ def test_the_tiles_compute_the_product(name: str) -> None:
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OLD)
 def test_inspect_says_so(name: str, tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "product.yaml"

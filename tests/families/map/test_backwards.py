@@ -62,6 +62,7 @@ def test_random_rows_are_right(prove, value, columns, dtype, operand):
     prove(flipped(value, columns, dtype, operand))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [0, 1, 8, 131])
 def test_dynamic_rows_are_right(prove, columns):
     prove(flipped(VALUES["flipped"], "dynamic"), params={"N": columns})

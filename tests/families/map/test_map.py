@@ -101,6 +101,7 @@ def test_no_access_of_a_shifted_row_is_out_of_bounds(prove, dtype):
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (7, 301)])
 def test_dynamic_rows_are_right(prove, rows, columns, matrix):
     prove(matrix("dynamic", "dynamic"), params={"M": rows, "N": columns})
@@ -231,7 +232,7 @@ def test_elements_of_long_rows_that_blocks_cut_seldom_are_copied_one_by_one(made
     assert "#pragma unroll 1\n" in source
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("columns", [1, 7, 63, 64, 65, 447, 1031])
 def test_rows_that_blocks_cut_are_right(prove, columns):
     prove(swapped(5, columns, "vectors: 8"))

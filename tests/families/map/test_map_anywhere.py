@@ -57,7 +57,7 @@ REARRANGEMENTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["flipped", "rolled by rows", "cut out", "space to depth"])
 def test_rearrangements_are_right(made, prove, name):
     assert [kernel.family for kernel in made(REARRANGEMENTS[name]).plan.kernels] == ["map"]

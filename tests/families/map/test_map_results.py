@@ -34,7 +34,7 @@ def batch(cases: list[tuple[str, tuple[int, int], str]], value: str) -> str:
     return "\n".join(["arrays:", *arrays, "compute: |", *compute, ""])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize(
     ("shape", "elements"),

@@ -49,6 +49,7 @@ def moved(kernel: Kernel, name: str) -> list[int]:
     return [access.width for access in accesses(kernel.body) if access.array.name == name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fields", "dtype", "loads"),
     [
@@ -188,7 +189,7 @@ def test_a_schedule_sets_the_structures_of_a_thread(planned, reasons, vector, wi
     assert "structures of x take the fewest sectors" in refusal.reason
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("size", [1, 3, 255, 1021, 1025])
 def test_the_last_structures_are_right(prove, size):
     prove(reduced(3, size=size), sanitize=True)

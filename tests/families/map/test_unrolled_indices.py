@@ -167,7 +167,7 @@ def test_dynamic_extents_are_right(prove, pixels):
     prove(moved(CHOSEN, 3, "dynamic"), params={"S": pixels})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, CHOSEN, ACCUMULATED])
 def test_every_access_is_the_predicted_one(made, compute):
     kernel = made(moved(compute, 3, 67))

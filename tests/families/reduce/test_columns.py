@@ -36,6 +36,7 @@ def automatic(text: str) -> str:
 # Which kernel
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("m", "n", "dtype", "block"),
     [
@@ -250,7 +251,7 @@ def test_every_kind_compiles_without_warnings(compiled, value, dtype, out):
 # Positions of extremes
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", ["argmin", "argmax"])
 @pytest.mark.parametrize(
     "column",

@@ -24,6 +24,7 @@ def spec_of(value: str, m: int, k: int) -> Spec:
     return spec
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("m", "k"), [(3000, 4096), (1000, 1024), (100000, 100001)])
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_no_vector_is_read_beyond_the_rows(condition: str, m: int, k: int) -> None:
@@ -39,6 +40,7 @@ def test_results_are_right(condition: str) -> None:
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["i", "start", "stop", "part", "sum", "first", "tail", "threads"])
 def test_a_sum_in_parts_has_vectors_whatever_its_index_is_called(name: str) -> None:
     """The names of the kernel, `start` of a part, aren't taken for the index."""

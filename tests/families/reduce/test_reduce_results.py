@@ -53,7 +53,7 @@ schedule: {family: reduce}
 # Correctness
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("m", "n", "p"), [(5, 66, 2), (3, 12, 3), (2, 1024, 4)])
 def test_rows_whose_elements_are_multiplied_with_several_shared_ones_are_right(prove, m, n, p):
     prove(SHARED % (m, n, p))
@@ -71,6 +71,7 @@ def test_full_sums_of_more_lengths(prove, n):
     prove(whole(n))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [2, 64])
 def test_rows_by_any_number_of_threads(prove, threads):
     prove(rows(5, 1030, schedule=f", threads: {threads}"))
@@ -83,7 +84,7 @@ def test_rows_by_more_numbers_of_threads(prove, threads, n):
     prove(rows(37, n, schedule=f", threads: {threads}"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 4093])
 def test_rows_of_any_residue(prove, n):
     """Successive rows begin at all offsets from the alignment of a vector."""
@@ -138,7 +139,7 @@ def kind_text(value, dtype, out, m, n, schedule=""):
     return rows(m, n, value, dtype, out, schedule)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::8])
 def test_kinds_and_types(prove, value, dtype, out):
     prove(kind_text(value, dtype, out, 11, 144, ", threads: 64"))

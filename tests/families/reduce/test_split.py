@@ -31,6 +31,7 @@ FULL = split("N: 10_003", "N", "sum(x[i], i)")
 # When a reduction is split
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "launches"),
     [

@@ -39,7 +39,7 @@ def arrays_between(text: str) -> list[str]:
     return [array.name for array in generate(load_text(text)[0], analysis=False).plan.workspace]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
 )
@@ -49,7 +49,7 @@ def test_columns_of_fewer_windows_are_reduced_first(height, width, dtype):
     assert 2 * sectors(text) <= sectors(text + ONE_LAUNCH)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
 )
@@ -65,7 +65,7 @@ def test_few_windows_are_shared_by_threads(columns):
     assert all(launch.block[0] > 1 for launch in kernel.plan.kernels)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("height", "width", "value"),
     [
@@ -91,7 +91,7 @@ def drawn(seed: int) -> str:
     return pooling(height, width, rows, columns, dtype, random.choice(VALUES), images)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("seed", range(16))
 def test_results_are_right(seed):
     with patch.object(window_columns, "MIN_TERMS", 1), patch.object(window_columns, "MIN_SECTORS_RATIO", 0):

@@ -40,7 +40,7 @@ SMALL = "family: rowwise, cluster: %d, threads: %d"
 # When a row takes a cluster
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("n", "dtype", "cluster", "threads"),
     [
@@ -66,6 +66,7 @@ def test_clusters_are_as_large_as_caches_a_row_in_half_of_the_registers(planned,
     assert ("a cluster of" in kernel.reasons[0]) == (cluster > 1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("n", "dtype"), [(131072, "float32"), (262144, "float32"), (393216, "bfloat16"), (60001, "bfloat16")]
 )

@@ -135,7 +135,7 @@ compute: |
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3", "int8", F])
 @pytest.mark.parametrize("length", [5000, 20000, 60000])
 def test_no_access_to_a_value_as_computed_exceeds_16_bytes(planned, dtype, length):

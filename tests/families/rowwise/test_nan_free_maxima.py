@@ -51,7 +51,7 @@ def test_a_maximum_that_is_an_output_or_chooses_one_propagates_nan(made, stateme
     assert "maximum(" in made(rows(statements)).source
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("statement", REPLACEABLE.values(), ids=REPLACEABLE)
 @pytest.mark.parametrize("n", [1, 300, pytest.param(70000, marks=pytest.mark.slow)])
 def test_rows_with_nan_and_infinities(prove, statement, n):

@@ -41,7 +41,7 @@ def batch_norm(n, c, h, w, dtype=F, layout=""):
     return spec(f"N: {n}, C: {c}, H: {h}, W: {w}", arrays, statements)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("sides", "width"),
     [(("6", "6"), 4), (("6", "7"), 2), (("5", "7"), 1), (("{multiple_of: 4}", "5"), 4), (("dynamic", "5"), 1)],
@@ -247,7 +247,7 @@ def test_groups_that_do_not_divide_are_not_split(prove):
     prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("name", list(MORE))
 def test_norms_of_all_kinds(made, prove, name):
     text = spec(*MORE[name])

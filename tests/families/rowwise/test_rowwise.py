@@ -110,7 +110,7 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
 # How a row is mapped to threads
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("n", "dtype", "block"),
     [

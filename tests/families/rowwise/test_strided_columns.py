@@ -19,7 +19,7 @@ def channels(batch: int, columns: int, rows: int, dtype: str = "float32") -> str
     return SOFTMAX % (batch, columns, rows, dtype, dtype)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("batch", "columns", "rows", "block"),
     [

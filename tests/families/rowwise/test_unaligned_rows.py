@@ -52,7 +52,7 @@ def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned
     assert widths(planned(rows(300, 1001, LAYER_NORM)), "x") == [1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [

@@ -245,6 +245,7 @@ def test_tiles_agree_with_the_reference(prove, m, n, value, dtype):
     prove(multi_pass(matrix(m, n, value, dtype)) if m == 1 else automatic(matrix(m, n, value, dtype)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", [0, 8193])
 def test_tiles_of_a_vector_of_any_length(prove, n):
     text = """
@@ -307,14 +308,14 @@ def test_a_scan_in_a_branch_is_executed_outside_of_it(prove, planned, value):
     prove(matrix(7, 300, value))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("threads", "n"), [(1, 31), (4, 64), (32, 1), (32, 129), (256, 2050)])
 def test_rows_by_thread_groups_of_every_size(prove, threads, n):
     value = "cumsum(x[i, j] * j, j, exclusive=true, reverse=true, where=x[i, j] > 0) + cummax(x[i, j], j, reverse=true)"
     prove(matrix(19, n, value, schedule=f", threads: {threads}"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("threads", "threads_per_column", "n"), [(1, 1, 3), (8, 1, 40), (8, 4, 40), (4, 16, 3), (64, 4, 40)]
 )
@@ -349,6 +350,7 @@ def test_layouts(prove, layout, along):
     prove(matrix(70, 75, f"cumsum(x[i, j], {along}, reverse=true)", layout=layout))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sizes", [(0, 8), (3, 0), (5, 1033)])
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_sizes_given_at_run_time(prove, sizes, along):
@@ -374,7 +376,7 @@ schedule: {{family: scan, threads: 8}}
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (64, 127), (61, 127)])
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_with_one_vector_per_thread_each_read_is_loaded_once(prove, m, n, along):
@@ -396,7 +398,7 @@ def test_a_scan_that_accumulates_into_its_output(prove):
     prove(text)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("along", ["i", "j"])
 @pytest.mark.parametrize("reverse", ["", ", reverse=true"])
 @pytest.mark.parametrize(("m", "n"), [(37, 300), (5, 37), (33, 16), (2, 2050)])

@@ -49,8 +49,7 @@ def drawn(seed: int) -> tuple[int, int, int, str]:
     return n, m, random.randint(1, 40), random.choice(["float32", "float32", "float64", "float16"])
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("seed", [*range(4), *(slow(seed) for seed in range(4, 40))])
+@pytest.mark.parametrize("seed", [4, *(slow(seed) for seed in range(40) if seed != 4)])
 def test_bodies_of_drawn_sizes(prove, seed):
     n, m, _, dtype = drawn(seed)
     prove(pairs(n, m, dtype), sanitize=True)
@@ -94,7 +93,7 @@ def test_few_outputs_of_nested_sums_fill_the_device_as_a_gemm(made):
     assert families(made(clusters(300, 400_000, 18)))[0] == "gemm"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", ["argmin", "argmax"])
 @pytest.mark.parametrize(
     "column",

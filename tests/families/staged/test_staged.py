@@ -123,7 +123,7 @@ def test_large_outputs_share_a_tile_among_several_of_a_thread(planned):
 # Results
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize("size", [2, 255, 256, slow(257), slow(1031)])
 def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, size):
@@ -148,7 +148,7 @@ def test_three_dimensions(prove, boundary):
     )
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("memory", ["pad: 1", "pad: 3", "swizzle: xor", "dynamic: true", "dynamic: true, pad: 2"])
 @pytest.mark.parametrize("layout", ["", ", layout: column", ", pitch: 83", slow(", pitch: {align: 128}")])
 def test_every_layout_of_the_array_and_of_its_tile(prove, memory, layout):
@@ -171,7 +171,7 @@ def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 75, boundary="reflect", schedule=schedule), races=True)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("compute", "indices"),
     [
@@ -210,7 +210,7 @@ def test_reads_under_a_bounds_condition_stay_in_bounds(prove):
     prove(image(33, 65, compute, indices="", boundary=""), sanitize=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize("compute", ["y[i] = x[d[i]] + x[d[i] + 1]", "y[i] = x[2 * d[i] - 3 + i]"])
 def test_the_boundary_of_a_gathered_table_is_resolved_at_the_read(prove, planned, compute, boundary):
@@ -223,7 +223,7 @@ def test_the_boundary_of_a_gathered_table_is_resolved_at_the_read(prove, planned
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("boundary", MODES)
 def test_exact_quotients_of_a_transposed_convolution(prove, planned, boundary):
     text = (
@@ -235,7 +235,7 @@ def test_exact_quotients_of_a_transposed_convolution(prove, planned, boundary):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("boundary", MODES)
 def test_a_window_beside_a_gathered_subscript(prove, planned, boundary):
     text = (
@@ -248,7 +248,7 @@ def test_a_window_beside_a_gathered_subscript(prove, planned, boundary):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("dtype", "boundary"),
     [
@@ -337,7 +337,7 @@ def test_reductions_of_different_lengths_share_the_name_of_their_index(prove):
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "text",
     [
@@ -358,7 +358,7 @@ def test_traced_accesses_are_those_of_the_plan(made, text):
     assert trace.unknown == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -407,7 +407,7 @@ def pairs(m=300, n=1000, *, reduction="min", memory="", schedule=""):
     return PAIRS.format(m=m, n=n, reduction=reduction, memory=memory, schedule=schedule)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max", "argmin", "argmax"])
 @pytest.mark.parametrize(("m", "n"), [(1, 1000), (255, 999), (256, 128), (257, 1025)])
 def test_a_long_reduction_over_common_points_walks_unasked(prove, planned, reduction, m, n):

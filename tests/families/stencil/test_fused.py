@@ -50,6 +50,7 @@ def shared(kernel: Kernel) -> tuple[int, ...]:
 # Selection
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("channels", [3, 70, "dynamic"])
 @pytest.mark.parametrize("taps", [1, 3])
 def test_sums_over_many_channels_are_stored_before_their_rows_are_combined(made, channels, taps):

@@ -63,6 +63,7 @@ def test_a_schedule_with_parts_of_periods_is_refused():
     assert "2 x 2 outputs" in kernel.reasons[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stride", [9, 16])
 def test_long_periods_are_left_to_others(stride):
     assert made(IMAGE, stride=(1, stride), taps=(3, 20)).plan.kernels[0].family != "stencil"

@@ -161,7 +161,7 @@ def test_only_the_footprint_is_loaded(planned):
     assert len(loads) == 3  # a vector above, the center row, a vector below
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 @pytest.mark.parametrize(("height", "width"), [(1, 16), (7, 32), (33, 144), (20, 272)])
 def test_rows_of_whole_vectors_need_no_scalar_loads_for_zeros_outside(made, prove, dtype, height, width):
@@ -282,7 +282,7 @@ def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, 
     prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=boundary == "wrap")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
 def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 44, FIVE, boundary="reflect", schedule=schedule))
@@ -296,7 +296,7 @@ def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=h > 30)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "compute",
     [
@@ -338,14 +338,14 @@ def test_every_layout(prove, layout):
     prove(image(21, 40, FIVE, layout=layout, schedule="rows: 4"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("w", ["dynamic", "{range: [0, 4096], multiple_of: 4}"])
 @pytest.mark.parametrize(("h", "width"), [(37, 64), (0, 0), slow(1, 8), slow(8, 0)])
 def test_sizes_given_at_run_time(prove, w, h, width):
     prove(image("dynamic", w, FIVE, boundary="wrap", schedule="rows: 4"), {"H": h, "W": width})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("outside", "stride", "window", "subscripts"),
     [
@@ -375,6 +375,7 @@ def test_three_dimensions(prove, boundary, shape):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("order", "taps"), [("b, c, i + r - 1, j + s - 1", "c, r, s"), ("b, i + r - 1, j + s - 1, c", "r, s, c")]
 )

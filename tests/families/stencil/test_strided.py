@@ -38,7 +38,7 @@ def test_a_stride_that_divides_vectors_keeps_them(planned, stride):
     assert max(access.width for access in accesses(kernel.body)) == 4
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("stride", "dtype"),
     [(3, "float32"), (6, "float16"), (11, "float64"), pytest.param(5, "uint8", marks=pytest.mark.slow)],

@@ -44,6 +44,7 @@ def part(offset, rows=67, heads=2, columns=66, dtype="float32"):
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("value", READS.values(), ids=READS)
 def test_reads_of_a_transpose_may_run_backwards(planned, value):
     kernel = planned(moved(value))
@@ -103,7 +104,7 @@ def test_dynamic_sides_are_right(prove, rows, columns):
     prove(moved(READS["other diagonal"], "dynamic", "dynamic"), params={"M": rows, "N": columns})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("value", [READS["quarter turn"], READS["other diagonal"], READS["operands"]])
 def test_every_access_is_the_predicted_one(made, value, dtype):

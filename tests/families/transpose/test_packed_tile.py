@@ -77,7 +77,7 @@ def test_the_pitch_of_a_tile_is_an_odd_number_of_words(unanalysed, dtype, size, 
     assert (words % 2, remainder) == (1, 0)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_shared_accesses_have_no_bank_conflicts(made, dtype, multiple):

@@ -86,7 +86,7 @@ def test_shifted_tiles_load_few_elements_past_the_ends_of_rows(planned, rows, ac
     assert array.shape[0] == across
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("rows", [8, 9, 17, 31, 33, 45, 63, 65, 127, 131])
 def test_short_adjacent_rows_are_right(prove, rows):
     for dtype in ("bfloat16", "float32", "uint8"):

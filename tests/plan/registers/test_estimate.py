@@ -121,6 +121,7 @@ compute: y[n, f, i, j] = softmax(x[n, f, i, j], f)
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("height", "width"), [("H - 2", "W"), ("H", "W - 2"), ("H - 2", "W + 1")])
 def test_a_stride_of_several_terms_is_one_stride(height, width):
     """Unrolled steps along f are as many addresses, whatever the product of the other extents is."""

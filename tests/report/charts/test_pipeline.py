@@ -7,6 +7,7 @@ import pytest
 from cugen.report.charts.pipeline import pipeline_chart
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", ["gemm_f32.yaml", "matmul_tiled.yaml", "gemm_wgmma_f16.yaml"])
 def test_each_event_and_each_copy_is_a_box_of_its_row(file, gallery_pages):
     (timeline,) = (launch.timeline for page in gallery_pages(file) for launch in page.launches)

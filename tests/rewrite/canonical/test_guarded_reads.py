@@ -67,15 +67,15 @@ def ids(text: str) -> str:
     return text.replace(" ", "")
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("text", ALL, ids=ids)
-@pytest.mark.sampled(5)
 def test_every_access_of_the_plan_is_inside(text: str) -> None:
     for dtype in ("float32", "float16"):
         assert list(bounds_faults(generate(spec_of(text, dtype), remarks="none"), {})) == []
 
 
 @pytest.mark.parametrize("text", ALL, ids=ids)
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(60)
 def test_results_are_right(text: str) -> None:
     kernel = generate(spec_of(text), remarks="none")
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True))
@@ -119,6 +119,7 @@ def test_only_the_read_that_the_condition_keeps_inside_has_a_boundary() -> None:
     assert boundaries("sum(where(i >= 10, x[i - 10, k] * x[i, k], 0), k)") == [True, False]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("loop", [loop for loop in LOOPS if "x[i" not in loop])
 def test_an_index_of_minus_one_that_a_condition_excludes_is_no_subscript(loop: str) -> None:
     """As the padding of a batch is marked."""
@@ -139,6 +140,7 @@ def test_an_index_of_minus_one_that_a_condition_excludes_is_no_subscript(loop: s
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("entries", [24, 300])
 @pytest.mark.parametrize("loop", ["sum(where({0} >= 0, x[{0}, j], 0), l)", "max(where({0} >= 0, x[{0}, j], -inf), l)"])
 def test_an_index_of_minus_one_that_a_loop_leaves_out_is_no_subscript(loop: str, entries: int) -> None:

@@ -42,7 +42,7 @@ def passes(kernel: Kernel) -> bool:
     return verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_forces_of_all_pairs_take_as_long_in_all_spellings(spelling: str) -> None:
     kernel, components = (generate(spec_of(SPELLINGS[s]), analysis=False) for s in (spelling, "components"))
@@ -69,6 +69,7 @@ def test_a_statement_with_a_schedule_is_left_as_it_is() -> None:
     assert with_components(scheduled) is scheduled
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", [1, 70])
 def test_a_sum_into_what_is_there_already_is_added_once(n: int) -> None:
     spec = spec_of(SPELLINGS["explicit"].replace("] =", "] +="), n)

@@ -102,6 +102,7 @@ compute: |
 SUMMED = "  y[m] = sum(t[c[m, n]], n)\n  z[m, n] = u[k[m], n]\n"
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("dtype", "boundary", "element", "row"),
     [

@@ -57,7 +57,7 @@ def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):
     assert on_tensor_cores(spec)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("value", "x", "w"),
     [
@@ -86,7 +86,7 @@ def without_minimum(monkeypatch):
 SMALL = ["M: 127, N: 129, K: 66", "M: 128, N: 64, K: 258"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("sizes", SMALL)
 @pytest.mark.parametrize(
     ("value", "w"), [("sum(x[m, k] * w[n, k], k)", "int8"), (f"sum(x[m, k] * {PACKED}, k)", "uint8")]

@@ -41,7 +41,7 @@ def test_nested_scans_are_launches_of_their_own(compute):
     assert "direct" not in families
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (5, 33), (33, 7), ("dynamic", "dynamic")])
 @pytest.mark.parametrize("compute", STATEMENTS)
 def test_their_results_are_right(compute, m, n):

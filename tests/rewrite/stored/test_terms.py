@@ -42,7 +42,7 @@ def test_terms_are_stored_for_families_that_reduce(arrays, compute, indices, fam
     assert set(families_of(spec_of("M: 2000, N: 3000", arrays, compute, indices))) == families
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("arrays", "compute", "indices", "families"), CASES)
 def test_their_results_are_right(arrays, compute, indices, families):
     with patch.object(stored_terms, "MIN_TERMS", 1):

@@ -35,7 +35,7 @@ def test_it_is_transposed_first(layout, shape, target, value):
     assert [launch.family for launch in generate(spec, analysis=False).plan.kernels] == ["transpose", "scan"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("layout", "shape", "target", "value"), CASES)
 def test_its_results_are_right(layout, shape, target, value):
     (spec,) = load_text(TEXT % (70, 133, layout, shape, target, value))

@@ -57,6 +57,7 @@ WEIGHTS = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_a_gemm_of_few_rows_reads_unpacked_weights_once(name):
     spec = spec_of(**WEIGHTS[name])
@@ -70,6 +71,7 @@ def test_what_is_unpacked_is_stored_in_a_byte():
     assert {a.name: a.dtype.name for a in arrays if a.name.endswith("_unpacked")} == {"w_unpacked": "int8"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("m", [1, 17])
 def test_single_rows_and_many_rows_are_computed_in_other_ways(m):
     arrays = generate(spec_of(**WEIGHTS["less 8"], m=m), analysis=False).context.spec.arrays

@@ -117,6 +117,10 @@ def passes(kernel: Kernel, inputs: Inputs | None = None, *, sanitize: bool = Tru
 def test_a_convolution_of_many_channels_is_computed_by_winograds_algorithm_where_that_is_allowed() -> None:
     assert is_used(planned(LARGE))
     assert not is_used(planned(replace(LARGE, accumulate="float32")))
+
+
+@pytest.mark.slow
+def test_the_gradient_of_a_convolution_is_computed_by_winograds_algorithm_too() -> None:
     assert is_used(planned(replace(LARGE, is_flipped=True, channels_last=True, features_last=True)))
 
 
@@ -140,6 +144,7 @@ def test_inspect_and_the_head_of_the_file_say_that_sums_are_rounded_otherwise() 
     assert f"accumulate {said}" in re.sub(" +", " ", head)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -208,7 +213,7 @@ def test_threads_keep_tiles_in_registers(changes: dict[str, object], target: str
 # Results
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -245,6 +250,7 @@ def test_results_are_those_of_the_convolution(changes: dict[str, object]) -> Non
     assert passes(kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_a_transposed_convolution_with_stride_one_is_a_convolution() -> None:
     (spec,) = load_text("""cugen: 1
@@ -297,6 +303,7 @@ def test_results_of_any_sizes_layouts_and_borders_are_those_of_the_convolution(
     assert passes(kernel, sanitize=False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> None:
@@ -312,7 +319,7 @@ def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> N
     assert finite.all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_tiles_of_a_temporary_are_those_of_its_values(outputs: tuple[int, int]) -> None:
@@ -333,7 +340,7 @@ accumulate: {{winograd: true}}
     assert passes(kernel)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_transforms_on_tensor_cores_are_within_the_bound(is_last: bool) -> None:
@@ -354,15 +361,17 @@ def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
 
 
+@pytest.mark.usefixtures("whatever_it_costs")
 def test_placements_are_those_of_the_launches_that_read_the_arrays() -> None:
-    kernel = planned(replace(LARGE, boundary="zero, memory: shared"))
+    kernel = made(replace(Drawn(4, 64, 64, (28, 28)), boundary="zero, memory: shared"))
     assert is_used(kernel)
     assert [launch.family for launch in kernel.plan.kernels] == ["map", "staged", "gemm", "map"]
-    readonly = planned(replace(LARGE, result="{} + bias[o]", boundary="zero, memory: readonly"))
+    readonly = made(replace(Drawn(4, 64, 64, (28, 28)), result="{} + bias[o]", boundary="zero, memory: readonly"))
     assert is_used(readonly)
     assert "load_readonly" in readonly.source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [(6, 8), (7, 5)])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_tiles_in_shared_memory_are_those_of_the_inputs(outputs: tuple[int, int]) -> None:
@@ -371,6 +380,7 @@ def test_tiles_in_shared_memory_are_those_of_the_inputs(outputs: tuple[int, int]
     assert passes(kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_two_convolutions_have_transforms_of_their_own() -> None:
     (spec,) = load_text("""cugen: 1

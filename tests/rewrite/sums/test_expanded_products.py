@@ -48,7 +48,7 @@ TERMS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("term", "a", "b", "families"), TERMS)
 def test_zero_points_leave_a_gemm_on_tensor_cores_and_sums_of_its_operands(term, a, b, families):
     plan = plan_of(spec_of(term, a, b))
@@ -56,7 +56,7 @@ def test_zero_points_leave_a_gemm_on_tensor_cores_and_sums_of_its_operands(term,
     assert any("tensor cores by" in reason for reason in plan.kernels[-1].reasons)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("term", "a", "b", "families"), TERMS)
 def test_expanded_products_have_the_results_of_the_products_as_they_are_written(term, a, b, families, monkeypatch):
     monkeypatch.setattr(expanded_products, "_MIN_MULTIPLY_ADDS", 1)
@@ -65,6 +65,7 @@ def test_expanded_products_have_the_results_of_the_products_as_they_are_written(
     assert passes(spec)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("term", "a", "more"),
     [

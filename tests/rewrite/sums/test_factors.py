@@ -96,6 +96,7 @@ def test_integers_wrap_alike():
     assert np.array_equal(evaluate(spec, inputs)["y"].value, wrapped)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["sum(s * a[m, k] * b[n, k], k)", "sum(-a[m, k] * b[n, k] / 3, k)"])
 def test_a_gemm_with_a_factor_inside_is_one_launch_on_tensor_cores(value):
     shapes = {"a": "[65, 72], dtype: bfloat16", "b": "[40, 72], dtype: bfloat16", "y": "[65, 40], dtype: float32"}

@@ -207,6 +207,7 @@ compute: |
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("shape", "statements"),
     [

@@ -145,6 +145,7 @@ def small(y: str, m: str, x: str, value: str, *, c: int = 3, dtype: str = "float
 COLOURS = "sum(m[{m}] * x[{x}], k)"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize(
     ("y", "m", "x", "value"),

@@ -57,7 +57,7 @@ def is_equal(spec, rewritten, dynamic: dict[str, int] | None = None) -> bool:
     return np.array_equal(*results)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_drawn_transposed_convolutions_have_the_same_results_without_divisions(spelling):
     source = Random(spelling)

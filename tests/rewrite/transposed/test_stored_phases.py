@@ -45,6 +45,7 @@ def passes(kernel, inputs: Inputs | None = None) -> bool:
     return run.verification.passed
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("changes", "count"),
     [
@@ -75,7 +76,7 @@ def test_short_sums_and_unknown_sizes_have_no_phases(changes):
     assert not convolutions(made(**changes))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(
     "changes",
@@ -123,6 +124,7 @@ def test_results_are_right(changes, target):
     assert passes(kernel)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_they_cost")
 def test_infinite_inputs_reach_no_output_that_does_not_read_them():
     """Zeros in place of the taps that a phase doesn't have would make them NaN."""

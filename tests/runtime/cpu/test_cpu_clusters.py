@@ -122,6 +122,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
 def test_what_a_cluster_may_not_do_is_a_fault(make_job, text, message):
     outcome, _ = played(make_job, CpuDevice(), text)

@@ -54,7 +54,7 @@ def values():
     return np.arange(1, 25, dtype=np.float32)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("pending", [0, 1, 2, 3, 5])
 def test_the_groups_that_were_awaited_have_come_and_the_others_are_no_numbers(make_job, nans, pending):
     job = make_job(GROUPS.replace("PENDING", str(pending)), {"in": values(), "out": nans(24)}, block=(8, 1, 1))

@@ -115,6 +115,7 @@ def test_a_value_is_rounded_by_a_narrower_type_in_vectors_too(make_job):
     assert outcome.buffers["out"].tolist() == values.astype(np.float32).astype(np.float64).tolist()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kernel", ["fixed", "dynamic"])
 @pytest.mark.parametrize("options", [{}, {"sanitize": True}, {"races": True}, {"shuffle": 7}], ids=str)
 def test_a_tiled_product_is_right_on_every_kind_of_device(make_job, nans, kernel, options):

@@ -257,6 +257,7 @@ def test_a_missing_barrier_is_a_wrong_answer_when_shuffled(make_job, nans):
     assert not np.array_equal(result(";", shuffle=1), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("barrier", "block", "racy"),
     [

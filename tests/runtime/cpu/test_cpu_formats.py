@@ -130,6 +130,7 @@ def test_conversions_round_to_nearest_even_and_float8_saturates(make_job):
         same_bits(got["y"].view(E5M2), np.clip(values, -57344, 57344).astype(E5M2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_half_arithmetic_is_correctly_rounded(make_job, seed):
     n = 20000

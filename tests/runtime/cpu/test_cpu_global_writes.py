@@ -43,6 +43,7 @@ def two_blocks(publish: str = "", await_: str = "", value: str = "2", shift: int
     return source.replace("VALUE", value).replace("SHIFT", str(shift))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("source", "is_race"),
     [
@@ -85,7 +86,7 @@ extern "C" __global__ void k(int* out, int* flag) {
 WRITE, READ = "out[t ^ FLIP] = 5", "if (out[t ^ FLIP] == 1000) __trap()"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("access", [WRITE, READ], ids=["write", "read"])
 @pytest.mark.parametrize(
     ("barrier", "flip", "is_race"),
@@ -144,6 +145,7 @@ extern "C" __global__ void k(int* out, int* flag) {
 """
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("assigned", ["=", "+="])
 @pytest.mark.parametrize(("barrier", "is_race"), [("cluster.sync();", False), ("__syncthreads();", True)])
 def test_the_barrier_of_a_cluster_orders_its_blocks(

@@ -279,7 +279,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize(("before", "after", "message"), PLANTED.values(), ids=list(PLANTED))
 def test_a_fault_planted_into_the_copy_of_a_convolution_is_named(

@@ -53,6 +53,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lane_gets_two_elements_of_each_matrix(make_job: MakeJob, name: str, options: dict[str, Any]) -> None:

@@ -134,7 +134,7 @@ def sums_of(make_job: MakeJob, name: str, a: Array, b: Array, c: Array) -> Array
     return d
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", INSTRUCTIONS)
 def test_every_element_of_every_register_is_where_the_manual_says(make_job: MakeJob, name: str) -> None:
     """A is a single one; B has bit j of the numbers of its elements, or ones: D names the elements that A meets."""
@@ -195,7 +195,7 @@ def truncated(addends: Sequence[float], bits: int) -> float:
     return float(cut(total, max(leading(total) / 2 ** min(bits, 23), Fraction(1, 2**149)))) if total else 0.0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", OF_FLOATS)
 def test_sums_of_random_floats_are_cut_as_the_rule_says_and_near_the_exact_ones(make_job: MakeJob, name: str) -> None:
     kind, random, count = INSTRUCTIONS[name], np.random.default_rng(7), 6
@@ -243,7 +243,7 @@ TRUNCATIONS = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize(("sign", "small", "kept"), TRUNCATIONS)
 def test_addends_far_below_the_largest_are_cut(
@@ -255,6 +255,7 @@ def test_addends_far_below_the_largest_are_cut(
     assert row_of(make_job, name, sign * 2.0**10, products) == sign * 2.0**10 * (1 + kept)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FAST)
 def test_instructions_on_float8_keep_13_bits_below_the_largest_addend(make_job: MakeJob, name: str) -> None:
     assert row_of(make_job, name, 0.0, [(32.0, 32.0), (0.5, 0.25)]) == 1024.125
@@ -323,6 +324,7 @@ def test_sums_beyond_float32_are_infinite_and_subnormal_ones_are_kept(make_job: 
     assert row_of(make_job, bf16, 0.0, [(2.0**-75, -3 * 2.0**-75)]) == -(2.0**-149)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OF_INTEGERS)
 def test_sums_of_integers_are_exact_and_wrap(make_job: MakeJob, name: str) -> None:
     kind, random = INSTRUCTIONS[name], np.random.default_rng(11)

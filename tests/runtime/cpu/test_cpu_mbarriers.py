@@ -67,6 +67,7 @@ def fault_of(job: Job, **options: Any) -> Fault:
     return fault
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fills=st.integers(1, 14), one_arrives=st.booleans())
@@ -91,6 +92,7 @@ RACES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("change", "one_arrives"), RACES.values(), ids=list(RACES))
 def test_what_no_mbarrier_orders_is_a_race(make_job: MakeJob, change: tuple[str, str], one_arrives: bool) -> None:
     changes = [change]

@@ -90,7 +90,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rank", list(LOADS))
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_both_blocks_get_both_halves_of_every_tile(make_job: MakeJob, options: dict[str, Any], rank: str) -> None:

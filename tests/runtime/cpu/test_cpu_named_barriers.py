@@ -25,7 +25,7 @@ extern "C" __global__ void k(const int* in, int* out, int threads) {
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("warps", [1, 2, 4])
 @pytest.mark.parametrize(
     "options",
@@ -97,7 +97,7 @@ def test_the_blocks_own_barrier_and_those_that_a_block_lacks_have_no_count(make_
     assert f"bar.sync {barrier}: the named barriers of a block are 1 to 15" in fault.message
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("count", "threads"), [(0, 128), (48, 128), (160, 128), (96, 48)])
 def test_a_count_is_of_whole_warps_of_the_block(make_job, count, threads):
     fault = fault_in(make_job, "true", f"1, {count}", threads=threads)
@@ -121,6 +121,7 @@ def test_threads_at_one_barrier_are_at_one_line(make_job, shuffle):
     assert "waits in line 7" in fault.message
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shuffle", [None, 4])
 @pytest.mark.parametrize(
     ("first", "barrier"),
@@ -139,6 +140,7 @@ def test_two_warp_groups_at_one_barrier_are_detected_in_a_random_order(make_job)
     assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shuffle", [None, 4])
 @pytest.mark.parametrize(
     ("first", "barrier", "otherwise", "words"),
@@ -185,7 +187,7 @@ def races_in(make_job, source, *, blocks=1, shuffle=None):
     return [{fault.line, int(fault.message.rsplit(" ", 1)[1])} for fault in faults]
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(
     ("barrier", "flip", "races"),
@@ -213,7 +215,7 @@ def test_a_barrier_in_one_block_orders_nothing_in_the_next(make_job, shuffle):
     assert races_in(make_job, source, blocks=3, shuffle=shuffle) == [{5, 7}]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(("after", "races"), [(OF_PAIRS, []), ("__syncwarp();", [{7, 9}]), (OF_OTHER_PAIRS, [{7, 9}])])
 def test_a_barrier_orders_nothing_that_comes_after_it(make_job, after, races, shuffle):
@@ -234,7 +236,7 @@ extern "C" __global__ void k(int* out) {
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("shuffle", [None, 6])
 @pytest.mark.parametrize(("readers", "races"), [(2, []), (3, [{7, 9}])])
 def test_no_reader_is_lost_among_many_whom_a_barrier_orders(make_job, readers, races, shuffle):

@@ -129,6 +129,7 @@ def fault_of(job: Job, **options: Any) -> Fault:
     return fault
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_the_product_is_that_of_numpy(make_job: MakeJob, options: dict[str, Any]) -> None:
     job, expected = job_of(make_job)
@@ -215,7 +216,7 @@ PLANTED: dict[str, tuple[tuple[tuple[str, str], ...], str, str, str]] = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(56)
 @pytest.mark.parametrize(("changes", "kind", "line", "message"), PLANTED.values(), ids=list(PLANTED))
 @pytest.mark.parametrize("options", [{}, {"shuffle": 3}], ids=["fast", "shuffled"])
 def test_a_planted_fault_is_found(
@@ -297,7 +298,7 @@ def test_registers_move_between_whole_warpgroups(make_job: MakeJob) -> None:
     assert (outcome.buffers["out"].reshape(M, N) == expected).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("change", "threads", "message"),
     [

@@ -92,7 +92,7 @@ schedule: {block: {i: 128}, thread: {i: 4}}
 """
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize(
     ("text", "before", "after", "access", "array"),
@@ -146,7 +146,7 @@ def test_flags_and_arrival_counters_with_fences_order_blocks(text: str) -> None:
     assert faults_of(kernel, kernel.source, CpuDevice(races=True)) == ()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(
     ("text", "before", "after", "number", "array"),
     [
@@ -197,7 +197,7 @@ extern "C" __global__ void k(float* out, float* data, int* flags) {
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("publish", "poll", "kinds"),
     [
@@ -268,6 +268,7 @@ extern "C" __global__ void k(float* out) {
 """
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("options", [{}, {"sanitize": True}], ids=["fast", "sanitised"])
 @pytest.mark.parametrize("value", ["0.0f * tile[threadIdx.x ^ 1]", "fmaxf(tile[threadIdx.x], 0.0f)"])
 def test_shared_memory_that_nobody_wrote_shows_in_the_result(
@@ -330,7 +331,7 @@ schedule: {family: gemm, block: {i: 16, j: 32}, thread: {i: 4, j: 4}, step: {k: 
 SPARE_LANE = "if (threadIdx.x != 21) "  # before a store: one thread too few
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("text", "before", "after", "number", "array"),
     [
@@ -377,7 +378,7 @@ def test_shared_memory_that_one_thread_does_not_write_is_named(
     assert array in kernel.source.split("\n")[fault.line - 1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("text", "before", "after"),
     [

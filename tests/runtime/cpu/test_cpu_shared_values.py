@@ -33,7 +33,7 @@ extern "C" __global__ void k(int* out) {
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "read",
     [
@@ -130,7 +130,7 @@ extern "C" __global__ void k(int* out) {
 OWN_TILE, REMOTE_TILE = "tile", "cluster.map_shared_rank(tile, next)"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("source", [OWN_TILE, REMOTE_TILE], ids=["own source", "source of the other"])
 @pytest.mark.parametrize("destination", [OWN_TILE, REMOTE_TILE], ids=["own destination", "destination of the other"])
 def test_blocks_of_a_cluster_write_and_read_each_others_shared_memory(

@@ -73,6 +73,7 @@ def fetched_2d(make_job, kind: str, values: np.ndarray, out: np.ndarray, texture
     return CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", list(PADDING))
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (2, -7), (-1, -31), (4, 3), (-9, -16), (11, -40)])
 def test_an_address_mode_pads_as_numpy_does(make_job, mode: str, row: int, column: int) -> None:
@@ -125,6 +126,7 @@ OUTSIDE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", list(PADDING))
 def test_a_filtered_fetch_weighs_elements_in_steps_of_1_256(make_job, mode: str) -> None:
     expected = INSIDE | OUTSIDE[mode]
@@ -176,7 +178,7 @@ def points_of(shape: tuple[int, int], count: int) -> np.ndarray:
     return np.array(points)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("mode", list(BOUNDARIES))
 @pytest.mark.parametrize("shape", [(1, 1), (2, 3), (8, 64), (37, 131), (3, 12000), (3, 20000), (70000, 2), (2, 131072)])

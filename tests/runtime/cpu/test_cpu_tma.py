@@ -167,7 +167,7 @@ def test_a_load_has_the_elements_of_the_box_and_zeros_outside(
     assert (loaded(make_job, copy, tensor, **options) == expected).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(copy=copies())

@@ -45,7 +45,7 @@ def by_warp(values, function):
     return np.concatenate([np.broadcast_to(function(w), w.shape) for w in values.reshape(-1, 32)])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 3}, {"sanitize": True}], ids=str)
 def test_collectives_follow_their_definition(make_job, options):
     v = np.random.default_rng(5).integers(0, 100, 64).astype(np.int32)
@@ -107,7 +107,7 @@ extern "C" __global__ void k(const float* in, float* out, int n) {
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 9}, {"races": True}], ids=str)
 def test_a_block_reduction_sums_across_warps(make_job, nans, options):
     values = np.arange(1000, dtype=np.float32)
@@ -146,7 +146,7 @@ extern "C" __global__ void k(int* counts, float* sums, unsigned long long* extre
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", [{"workers": 2}, {"sanitize": True}, {"races": True}], ids=str)
 def test_atomics_lose_nothing_between_workers(make_job, options):
     n = 64 * 50

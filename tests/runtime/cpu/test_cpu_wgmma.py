@@ -183,7 +183,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("n", [8, 24, 64, 256])
 @pytest.mark.parametrize("types", TYPES)
 def test_a_product_is_that_of_numpy(make_job: MakeJob, types: str, n: int) -> None:
@@ -193,7 +193,7 @@ def test_a_product_is_that_of_numpy(make_job: MakeJob, types: str, n: int) -> No
     assert (result(job, expected.shape, shuffle=5) == expected).all()
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("swizzle", SWIZZLE_CODES)
 @pytest.mark.parametrize("types", ["bf16", "tf32", "e4m3_e5m2", "s8_u8"])
 def test_operands_along_k_may_have_any_swizzle(make_job: MakeJob, types: str, swizzle: int) -> None:
@@ -201,7 +201,7 @@ def test_operands_along_k_may_have_any_swizzle(make_job: MakeJob, types: str, sw
     assert (result(job, expected.shape) == expected).all()
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize("swizzle", SWIZZLE_CODES)
 @pytest.mark.parametrize("mn_major", [(True, False), (False, True), (True, True)], ids=["A", "B", "both"])
 @pytest.mark.parametrize("types", ["f16", "bf16"])
@@ -233,6 +233,7 @@ SUMS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("types", "start", "terms", "expected"), SUMS.values(), ids=list(SUMS))
 def test_sums_are_truncated(make_job: MakeJob, types: str, start: float, terms: list[float], expected: float) -> None:
     a_name, b_name, instruction = TYPES[types]

@@ -33,7 +33,7 @@ def report(comparison) -> str:
     return "\n".join([comparison.summary, *map(str, comparison.mismatches[:10])])
 
 
-@pytest.mark.sampled(57)
+@pytest.mark.sampled(228)
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
     kernel = small(file, name, 1)

@@ -112,6 +112,7 @@ schedule: {family: direct}
 """
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_found(kernel_of, run_on_cpu):
     kernel = kernel_of(WRONG)
     wrong = kernel.source.replace("+ 1.0f", "+ 1.00001f")

@@ -25,6 +25,7 @@ MORE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "value", "checks"),
     [
@@ -48,6 +49,7 @@ def test_indices_are_checked_where_arrays_are_read(m: object, n: int, value: str
     assert [condition for condition in conditions if "thread" not in condition] == checks
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "k", "waits"),
     [
@@ -103,7 +105,7 @@ def test_pairs_are_stored_unasked() -> None:
     assert "stmatrix" not in source_of(product(4096, 4096, 4096))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
 @pytest.mark.parametrize("block", [(64, 64), (128, 96), (64, 80), (256, 32)], ids=str)

@@ -143,7 +143,7 @@ def kernels(made, text: str) -> tuple[tuple[Kernel, ...], Kernel]:
     return tuple(copies), gemm
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("changes", "copies"),
     [
@@ -172,7 +172,7 @@ def test_operands_that_tma_or_wgmma_cannot_read_are_copied_first(made, changes: 
     assert [source.name for source in gemm.tensor_maps if source.name.endswith("_copy")] == copied
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 @pytest.mark.parametrize(
     ("a", "b", "c", "sums"),
@@ -199,6 +199,7 @@ def test_copies_of_fused_dimensions_are_those_of_the_spec(made, prove, a: str, b
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "layout"), [("bfloat16", "nn"), ("int8", "nn"), ("float32", "tt"), ("float16", "nt")]
 )

@@ -139,6 +139,7 @@ NO_BOX = "the im2col mode has no bounding box for the pixels of x"
 LIMITS = {3: (1 << 15, 1 << 16), 4: (1 << 7, 1 << 8), 5: (1 << 4, 1 << 5)}  # of a corner, of an offset
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", LIMITS)
 @pytest.mark.parametrize("beyond", [0, 1])
 @pytest.mark.parametrize("which", ["lower", "upper", "offset", "step"])
@@ -198,7 +199,7 @@ BOXES = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("text", "box"), BOXES.values(), ids=list(BOXES))
 def test_the_bounding_box_has_the_pixels_of_the_first_tap(planned, prove, text: str, box: PixelBox) -> None:
     assert pixels(planned(text)) == box
@@ -314,6 +315,7 @@ def test_channels_are_padded_to_whole_k_tiles(planned, prove, channels: int, fil
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("channels", "terms"),
     [(8, [16]), (24, [32]), (40, [48]), (56, [64]), (64, [64]), (72, [16, 48]), (96, [32, 32]), (200, [16, 48])],

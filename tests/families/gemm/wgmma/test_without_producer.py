@@ -64,7 +64,7 @@ def draw(seed: int) -> tuple[str, dict[str, int], str]:
     return text, params, source.choice(("", "", "sanitize", "races"))
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(96)
 @pytest.mark.parametrize("seed", range(70))
 def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     text, params, mode = draw(seed)
@@ -121,7 +121,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("text", "number", "planted", "kind", "message"), PLANTED.values(), ids=list(PLANTED))
 def test_a_planted_fault_is_found(made, text: str, number: int, planted: str, kind: str, message: str) -> None:
     kernel = made(FAULTY)
