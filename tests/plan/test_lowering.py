@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import loop_bound
+from cugen.plan.names import Names
+from cugen.plan.symbols import evaluate, symbol
+from cugen.spec.expressions import Const, IndexValue, Op
+from cugen.spec.types import BOOL, INT64
+
+SIGNS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+coefficients = st.integers(-6, 6)
+
 
 def test_loads_of_a_product_stand_in_the_loop_and_the_sum_outside(body):
     assert body("Y[i, j] = sum(A[i, k] * B[k, j], k)", A="8, 8", B="8, 8", Y="8, 8") == [
@@ -450,3 +465,39 @@ def test_what_only_branches_need_is_computed_in_them(body):
     nodes = body("Y[i] = where(A[i] >= 0, exp(-A[i]), 1.0) + where(A[i] < 1, exp(-A[i]), 2.0)", A="8", Y="8")
     assert nodes[0] == "load a = A[i]"
     assert "let exp_value = exp(neg(a))" not in nodes
+
+
+def linear(k, i, constant):
+    """`k * k_index + i * i_index + constant` in the language."""
+    products = (Op("mul", (Const(c, INT64), IndexValue(name)), INT64) for c, name in ((k, "k"), (i, "i")))
+    return Op("add", (Op("add", tuple(products), INT64), Const(constant, INT64)), INT64)
+
+
+def lowering_of(*names):
+    return Lowering(Names(), {}, {name: symbol(name) for name in names}, {})
+
+
+@given(st.sampled_from(sorted(SIGNS)), *[st.tuples(coefficients, coefficients, st.integers(-50, 50))] * 2)
+def test_the_bound_of_a_loop_holds_exactly_where_the_condition_does(name, left, right):
+    condition = Op(name, (linear(*left), linear(*right)), BOOL)
+    bound = loop_bound(lowering_of("k", "i"), condition, symbol("k"))
+    if left[0] == right[0]:
+        assert bound is None
+        return
+    for i in range(-7, 8):
+        limit = evaluate(bound.right, {symbol("i"): i})
+        for k in range(limit - 9, limit + 9):
+            sides = [a * k + b * i + c for a, b, c in (left, right)]
+            assert (k < limit if bound.operator == "<" else k >= limit) == SIGNS[name](*sides)
+
+
+def test_loops_end_where_their_conditions_with_factors_do(body):
+    def loops(condition):
+        nodes = body(f"Y[i] = sum(A[k], k, where={condition})", A="64", Y="8")
+        return [line for line in nodes if "for " in line or "if " in line]
+
+    assert loops("2 * k < 64") == ["for k in 0 .. 32"]
+    assert loops("2 * k + 1 < 64") == ["for k in 0 .. 32"]
+    assert loops("k - i <= 0") == ["for k in 0 .. i + 1"]
+    assert loops("3 * k >= 2 * i + 5") == ["for k in FloorDiv(2*i + 7, 3) .. 64"]
+    assert loops("4 * i < 2 * k") == ["for k in 2*i + 1 .. 64"]

@@ -12,7 +12,7 @@ from cugen.plan.intervals import bound_local, interval
 from cugen.plan.nodes import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
-from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
+from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, floor_quotient, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
     Const,
@@ -55,6 +55,9 @@ _OPERATORS = {
     "any": "or",
     "all": "and",
 }
+
+# Comparisons with both sides negated.
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
@@ -191,30 +194,31 @@ def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.S
 
 
 def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
-    """The condition as `symbol < e` or `symbol >= e`, if it has that form."""
+    """The condition as `symbol < e` or `symbol >= e`, if it is linear in the symbol."""
     guard = to_guard(condition, lowering.symbols)
     if guard is None or len(guard.terms) != 1:
         return None
     (term,) = guard.terms
-    difference = term.left - term.right
+    difference = (term.left - term.right).expand()
     coefficient = difference.coeff(symbol)
-    offset = difference - coefficient * symbol
-    if coefficient not in (1, -1) or symbol in offset.free_symbols or term.operator in ("==", "!="):
+    offset = (difference - coefficient * symbol).expand()
+    if not coefficient.is_Integer or coefficient == 0 or symbol in offset.free_symbols:
         return None
-    # The condition is symbol·c + offset OP 0; with c = -1 both sides change sign.
-    operator = term.operator
+    # The condition is symbol * coefficient + offset OP 0; a negative coefficient changes the signs of both sides.
+    operator, divisor = term.operator, abs(int(coefficient))
     limit = -offset
-    if coefficient == -1:
-        limit, operator = offset, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
+    if coefficient < 0:
+        limit, operator = offset, _MIRRORED.get(operator, operator)
     match operator:
         case "<":
-            return Comparison(symbol, "<", limit)
+            return Comparison(symbol, "<", floor_quotient(limit + divisor - 1, divisor))
         case "<=":
-            return Comparison(symbol, "<", limit + 1)
+            return Comparison(symbol, "<", floor_quotient(limit, divisor) + 1)
         case ">":
-            return Comparison(symbol, ">=", limit + 1)
-        case _:
-            return Comparison(symbol, ">=", limit)
+            return Comparison(symbol, ">=", floor_quotient(limit, divisor) + 1)
+        case ">=":
+            return Comparison(symbol, ">=", floor_quotient(limit + divisor - 1, divisor))
+    return None
 
 
 def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condition | None:
