@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import sympy
 
@@ -83,6 +84,18 @@ class KBounds:
         last = first + integer(self.block_k - 1)
         limits = self._limits(widest=False)
         return Guard(tuple(Comparison(last if op == "<" else first, op, limit) for op, limit in limits))
+
+    def boundary(self, first: Integer) -> Guard:
+        """Whether some terms of the k-tile from `first` on are masked in the block tile, and others aren't."""
+        terms = self.unmasked(first).terms
+        opposite = terms[0].opposite
+        if len(terms) > 1:
+            # Each difference is negative where its bound masks a term.
+            differences = [t.right - t.left - 1 if t.operator == "<" else t.left - t.right for t in terms]
+            opposite = Comparison(reduce(Minimum, differences), "<", integer(0))
+        last = first + integer(self.block_k - 1)
+        limits = self._limits(widest=True)
+        return Guard((opposite, *(Comparison(first if op == "<" else last, op, limit) for op, limit in limits)))
 
     def _limits(self, *, widest: bool) -> Iterator[tuple[str, Integer]]:
         """The bound by each condition, (`<` or `>=`, limit): the widest or the narrowest in the block tile."""

@@ -101,7 +101,6 @@ def test_stages_of_an_operand_request_gemm(planned):
         (SMALL + ", split_k: 2", "float32", "split-K and stream-K divide all of K"),
         ("split_k: 2, reduction: cluster", "float32", "split-K and stream-K divide all of K"),
         (SMALL + ", stream_k: 1", "float32", "split-K and stream-K divide all of K"),
-        ("cores: tensor", "float64", "tensor cores multiply whole fragments"),
         (SMALL + ", prefetch: interleaved", "float32", "here may be 0"),
     ],
 )
