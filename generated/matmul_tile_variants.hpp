@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3423165c88e6a0d9, text fdcedf9760b5e0b8.
+// Input 9350c28cb421bdd6, text f675c1b160b3020b.
