@@ -136,7 +136,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
             return access(read.array, read, "load", width, u * width + last)
 
         if read.boundary is not None:
-            _load_inside(read, vector, part(integer(0)), lowering, scope)
+            load_inside(read, vector, part(integer(0)), lowering, scope)
             remember_read(work.request, read, vector.component(element), lowering, inner)
             continue
         component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
@@ -270,7 +270,7 @@ def as_copy(node: Node) -> Node:
     return node
 
 
-def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
+def load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
     """A vector load guarded by the array's bounds; zeros outside."""
     subscripts, guard, _ = within(lowering, read, access.subscripts, access.array, scope)
     access = replace(access, subscripts=subscripts)

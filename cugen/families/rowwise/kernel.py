@@ -18,6 +18,7 @@ from cugen.families.rowwise.thread_group import RowThreadGroup
 from cugen.pieces.block_reduce import Accumulator, declare_accumulator, new_accumulator
 from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
+from cugen.pieces.vector_body import load_inside
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.memory import Access, Element, Vector
@@ -323,8 +324,8 @@ class RowPasses:
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, code.vector_scope)
             source = self._vector_access(read, "load", code)
             cached = self.buffers.cached[code.storage, read] if read in row_pass.cached else None
-            if cached is None or cached.element != vector.element:
-                code.vector_scope.nodes.append(Load(vector, source))
+            if cached is None or not self._fills_cache(read, cached):
+                load_inside(read, vector, source, self.lowering, code.vector_scope)
                 if cached is not None:
                     inner.remember(read, vector.component(self.lane))
             else:
@@ -333,13 +334,18 @@ class RowPasses:
             if uses := self._uses(read, counts):
                 inner.remember(read, self._named(read, vector.component(self.lane), uses, inner))
 
+    def _fills_cache(self, expr: Expr, cached: CachedValue) -> bool:
+        """Whether a vector load goes to the cache as it is: it has the cache's type and no bounds check."""
+        is_checked = isinstance(expr, Read) and expr.boundary is not None
+        return not is_checked and cached.element == storage_type(expr, self.problem)
+
     def _fill_cache(self, row_pass: RowPass, code: VectorCode) -> None:
         counts, inner = use_counts(row_pass), code.element_scope
         for expr in sorted(row_pass.cached, key=lambda e: sum(1 for _ in walk(e))):
             resolved = self.results.resolved(expr)
             cached = self.buffers.cached[code.storage, resolved]
-            if self._is_vector(expr, code.width) and cached.element == storage_type(expr, self.problem):
-                continue  # filled by the load
+            if self._is_vector(expr, code.width) and self._fills_cache(expr, cached):
+                continue
             value = self.lowering.lower(resolved, inner)
             if self._uses(expr, counts):
                 value = self._named(expr, value, 2, inner)
