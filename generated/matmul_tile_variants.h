@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 9350c28cb421bdd6, text 545be028b8d7f63f.
+// Input 0fa185990393efe6, text 9a53704275256c19.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 9350c28cb421bdd6, text f675c1b160b3020b.
+// Input 0fa185990393efe6, text 785fee25aaf035a0.

@@ -20,8 +20,9 @@ from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.vector_body import load_inside
 from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import unnamed
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
-from cugen.plan.memory import Access, Element, Vector
+from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
@@ -351,7 +352,7 @@ class RowPasses:
                 value = self._named(expr, value, 2, inner)
                 inner.remember(resolved, value)
             else:
-                value = _unnamed(value, inner)
+                value = unnamed(value, inner)
             if cached.is_shared and cached.width > 1:
                 self._store_vector(expr, cached.access(code.slot, "store"), value, code)
             else:
@@ -405,12 +406,3 @@ class RowPasses:
         stores = tuple(self.root.nodes[passes:])
         del self.root.nodes[passes:]
         return Section("row_outputs", stores)
-
-
-def _unnamed(value: Expr, scope: Scope) -> Expr:
-    """The access itself in place of a local that was just loaded for a single use."""
-    match scope.nodes[-1:]:
-        case [Load(local=local, access=access, guard=None)] if local == value:
-            scope.nodes.pop()
-            return Element.of(access)
-    return value

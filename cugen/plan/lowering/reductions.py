@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from cugen.plan.intervals import bound_local, interval
+from cugen.plan.lowering.reads import unnamed
 from cugen.plan.nodes import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
@@ -55,6 +56,9 @@ _OPERATORS = {
     "any": "or",
     "all": "and",
 }
+
+# Reductions that evaluate each term once, whatever terms were before it.
+_USES_ONCE = ("sum", "prod", "max", "peak", "min")
 
 # Comparisons with both sides negated.
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -139,7 +143,7 @@ def _loop(
 ) -> None:
     """The loop nest over `indices`; conditions are tested as far out as possible."""
     if not indices:
-        _accumulate(lowering, reduction, conditions, local, second, scope)
+        _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True)
         return
     index, *inner_indices = indices
     extent = to_integer(index.extent, lowering.symbols)
@@ -267,9 +271,14 @@ def _accumulate(
     second: Local,
     scope: Scope,
     begun: bool = False,
+    is_last: bool = False,
 ) -> None:
+    """`is_last`: nothing else in the scope may use the term."""
+
     def step(inner: Scope) -> None:
         value = lowering.lower(reduction.body, inner)
+        if is_last and reduction.kind in _USES_ONCE:
+            value = unnamed(value, inner)
         if reduction.kind == "sum":
             extents = (to_integer(index.extent, lowering.symbols) for index in reduction.indices)
             count = math.prod(max(bounds(extent, lowering.ranges)[1], 1) for extent in extents)
