@@ -178,7 +178,7 @@ def slope(expr: Integer, name: sympy.Symbol) -> sympy.Rational | None:
             continue
         inner: sympy.Rational | None = None
         if factor == name:
-            inner = sympy.S.One
+            inner = integer(1)
         elif isinstance(factor, FloorDiv) and factor.args[1].is_Integer and factor.args[1] > 0:
             of_dividend = slope(factor.args[0], name)
             inner = None if of_dividend is None else of_dividend / factor.args[1]
@@ -187,7 +187,7 @@ def slope(expr: Integer, name: sympy.Symbol) -> sympy.Rational | None:
         slopes.append(coefficient * inner)
     if any(a < 0 for a in slopes) and any(a > 0 for a in slopes):
         return None
-    return sum(slopes, sympy.S.Zero)
+    return sum(slopes, integer(0))
 
 
 def bounds(expr: Integer, ranges: Ranges) -> Range:
