@@ -7,7 +7,7 @@ Neutral elements are left out where no bit of a result changes, subscripts that 
 one element do, become that index unless it may be longer than the dimension, and nested reductions of one kind are one.
 Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
 Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for, without
-those that hold for all values of the indices.
+those that hold for all values of the indices; conditions on other indices are a choice round a sum.
 Factors that all terms of a sum have are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but
 the order of sums, which a spec doesn't fix, these factors and this quotient, which have no more roundings.
 """
@@ -33,6 +33,7 @@ from cugen.spec.expressions import (
     Scan,
     Select,
     conjuncts,
+    free_indices,
     walk,
 )
 from cugen.spec.model import Array, Param, Spec, Statement
@@ -138,7 +139,7 @@ def _value(expr: Expr, scope: _Scope) -> Expr:
         case Op(name="tanh") if (quotient := gate(expr)) is not None:
             return quotient
         case Reduce():
-            return _reduction(expr, scope)
+            return _under_common_condition(_reduction(expr, scope))
     return expr
 
 
@@ -181,6 +182,20 @@ def _reduction(reduction: Reduce, scope: _Scope) -> Reduce:
         return reduction
     where = reduction.where if body.where is None else both(reduction.where, body.where)
     return replace(reduction, body=body.body, indices=(*reduction.indices, *body.indices), where=where)
+
+
+def _under_common_condition(reduction: Reduce) -> Expr:
+    """A sum in a choice, if conditions on other indices than its own leave out all terms or none."""
+    names = {index.name for index in reduction.indices}
+    parts = conjuncts(reduction.where)
+    common = [
+        part for part in parts if not (free_indices(part) & names or any(isinstance(n, Read) for n in walk(part)))
+    ]
+    if reduction.kind != "sum" or not common:
+        return reduction
+    condition, where = reduce(both, common, None), reduce(both, [part for part in parts if part not in common], None)
+    assert condition is not None
+    return Select(condition, replace(reduction, where=where), Const(0, reduction.dtype), reduction.dtype)
 
 
 def _without_zeros(reduction: Reduce) -> Reduce:
