@@ -20,7 +20,7 @@ from cugen.plan.kernel import Plan
 from cugen.plan.request import Match, Refusal, Request
 from cugen.schedule.planner import make_plan, requests
 from cugen.schedule.runs import group
-from cugen.schedule.splitting import plan_context
+from cugen.schedule.splitting.context import plan_context
 from cugen.spec.diagnostics import Diagnostic, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Memory, Schedule, Spec

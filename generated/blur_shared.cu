@@ -14,9 +14,9 @@
 // Made by cugen 0.1.0 from blur_shared.yaml (hash 1bf89d0e4b55b95f) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   image_tile[element / 36][element % 36]        1 wavefront, ideal 1 (conflict-free)
-//   taps[r][s]                                    1 request, ideal 1 (uniform address)
-//   image_tile[threadIdx.y + r][threadIdx.x + s]  1 wavefront, ideal 1 (conflict-free)
+//   image_tile[element / TILE_X][element % TILE_X]  1 wavefront, ideal 1 (conflict-free)
+//   taps[r][s]                                      1 request, ideal 1 (uniform address)
+//   image_tile[threadIdx.y + r][threadIdx.x + s]    1 wavefront, ideal 1 (conflict-free)
 
 constexpr int H = 150;
 constexpr int W = 201;
@@ -33,21 +33,23 @@ extern "C" __global__ void __launch_bounds__(256) blur_shared(
     const float* __restrict__ image,
     float* __restrict__ blurred)
 {
-    __shared__ __align__(16) float image_tile[12][36];
+    constexpr int BLOCK_X = 32, BLOCK_Y = 8, HALO_Y = 2, TILE_Y = 12, HALO_X = 2, TILE_X = 36;
 
-    const int y_first = blockIdx.y * 8 - 2;
-    const int x_first = blockIdx.x * 32 - 2;
+    __shared__ __align__(16) float image_tile[TILE_Y][TILE_X];
+
+    const int y_first = blockIdx.y * BLOCK_Y - HALO_Y;
+    const int x_first = blockIdx.x * BLOCK_X - HALO_X;
     // Tiles with their halo, filled by the whole block.
-    for (int element = threadIdx.x + threadIdx.y * 32; element < 432; element += 256) {
-        const int h = min(max(y_first + element / 36, 0), H - 1);
-        const int w = min(max(x_first + element % 36, 0), W - 1);
+    for (int element = threadIdx.x + threadIdx.y * BLOCK_X; element < TILE_X * TILE_Y; element += BLOCK_X * BLOCK_Y) {
+        const int h = min(max(y_first + element / TILE_X, 0), H - 1);
+        const int w = min(max(x_first + element % TILE_X, 0), W - 1);
         // image[h * W + w]: 7 sectors, ideal 4; 5.07 on average (128 bytes in 2 runs)
-        image_tile[element / 36][element % 36] = image[h * W + w];
+        image_tile[element / TILE_X][element % TILE_X] = image[h * W + w];
     }
     __syncthreads();
 
-    const int y = blockIdx.y * 8 + threadIdx.y;
-    const int x = blockIdx.x * 32 + threadIdx.x;
+    const int y = blockIdx.y * BLOCK_Y + threadIdx.y;
+    const int x = blockIdx.x * BLOCK_X + threadIdx.x;
     if (y >= H || x >= W)
         return;
     float sum = 0.0f;

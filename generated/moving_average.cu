@@ -12,9 +12,9 @@
 // Made by cugen 0.1.0 from moving_average.yaml (hash e8033bd9a2101772) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   samples_tile[column]                          1 wavefront, ideal 1 (conflict-free)
-//   samples_tile[threadIdx.x + 256 * i_step + r]  1 wavefront, ideal 1 (conflict-free)
-//   smooth[i]                                     4 sectors, ideal 4 (128 contiguous bytes)
+//   samples_tile[column]                                1 wavefront, ideal 1 (conflict-free)
+//   samples_tile[threadIdx.x + THREADS_I * i_step + r]  1 wavefront, ideal 1 (conflict-free)
+//   smooth[i]                                           4 sectors, ideal 4 (128 contiguous bytes)
 
 constexpr int N = 10007;
 
@@ -32,11 +32,13 @@ extern "C" __global__ void __launch_bounds__(256) moving_average(
     const float* __restrict__ samples,
     float* __restrict__ smooth)
 {
-    __shared__ __align__(16) float samples_tile[574];
+    constexpr int BLOCK_I = 512, THREADS_I = 256, HALO_I = 31, TILE_I = 574;
 
-    const int i_first = blockIdx.x * 512 - 31;
+    __shared__ __align__(16) float samples_tile[TILE_I];
+
+    const int i_first = blockIdx.x * BLOCK_I - HALO_I;
     // Tiles with their halo, filled by the whole block.
-    for (int column = threadIdx.x; column < 574; column += 256) {
+    for (int column = threadIdx.x; column < TILE_I; column += THREADS_I) {
         const int n_in_period = floor_mod(i_first + column, 2 * N - 2);
         const int n = min(n_in_period, 2 * N - n_in_period - 2);
         // samples[n]: 5 sectors, ideal 4; 4.94 on average (misaligned by 4 bytes)
@@ -46,12 +48,11 @@ extern "C" __global__ void __launch_bounds__(256) moving_average(
 
     #pragma unroll
     for (int i_step = 0; i_step < 2; ++i_step) {
-        const int i = blockIdx.x * 512 + threadIdx.x + 256 * i_step;
+        const int i = blockIdx.x * BLOCK_I + threadIdx.x + THREADS_I * i_step;
         if (i < N) {
             float sum = 0.0f;
             for (int r = 0; r < 63; ++r) {
-                const float samples_value = samples_tile[threadIdx.x + 256 * i_step + r];
-                sum += samples_value;
+                sum += samples_tile[threadIdx.x + THREADS_I * i_step + r];
             }
             smooth[i] = sum / 63.0f;
         }

@@ -29,7 +29,7 @@ def resources_of(kernel: Kernel) -> Resources:
     try:
         cubin = compile_cubin(kernel.source, kernel.name, kernel.manifest.target)
     except ToolMissing as error:
-        return Resources({}, reason=f"{error.tool} was not found; {error.cure}")
+        return Resources({}, reason=f"{error.tool} {error.problem}; {error.cure}")
     except CompileError as error:
         if error.code == COMPILE_FAILED:
             raise

@@ -10,6 +10,7 @@ from cugen.pieces.blocks import define_index
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.pieces.statements import lower_statements
+from cugen.pieces.structures.numbered_elements import GatheredStores, NumberedElements, numbered_elements
 from cugen.pieces.structures.runs import Run
 from cugen.pieces.vectors import ElementRef, is_computed, runs_backwards, widest_at
 from cugen.plan.lowering.expressions import Lowering
@@ -103,6 +104,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     `lowering` maps `along` to its first element."""
     first = lowering.symbols[work.along]
     first_symbols = dict(lowering.symbols)
+    single = dict(work.wide)
     number = loop_variable("v", work.width, lowering)
     element = value_of(number)
     inner = Scope(scope, frozenset((work.along,)))
@@ -118,13 +120,18 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
             gathered[sub] = lower_subscript(lowering, sub, scope)
 
     def access(array: str, element: Read | Statement, kind: str, width: int, offset: Integer) -> Access:
-        symbols = {**first_symbols, work.along: first_symbols[work.along] + offset}
+        symbols = {**lowering.symbols, work.along: first + offset}
         subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in element.subscripts)
         return Access(work.arrays[array], subs, kind, width, span=element.span)
 
     for read, value in work.staged.items():
         remember_read(work.request, read, value(element), lowering, inner)
-    for read, width in work.wide.items():
+    for numbered in numbered_elements(_whole_vectors(work, lowering), lambda read: read.array):
+        remembered = _load_numbered(work, numbered, access, lowering, scope)
+        for read, vector in remembered.items():
+            inner.remember(read, vector.component(element))
+            del single[read]
+    for read, width in single.items():
         name_hint, which = _loaded_name(work, read.array), _which(read, work.wide)
         vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width, which)
 
@@ -136,7 +143,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
             return access(read.array, read, "load", width, u * width + last)
 
         if read.boundary is not None:
-            _load_inside(read, vector, part(integer(0)), lowering, scope)
+            load_inside(read, vector, part(integer(0)), lowering, scope)
             remember_read(work.request, read, vector.component(element), lowering, inner)
             continue
         component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
@@ -157,10 +164,10 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         return work.width > 1 and not any(element_ref in run.structure.fields for run in work.stored)
 
     body, gathered_stores = gather_stores(inner.nodes, work.request, number, lowering, lambda s, _: fits(s))
-    scope.nodes += [Let(vector, None, mutable=True) for _, vector in gathered_stores]
-    results: list[Node] = [
-        Store(access(s.target, s, "store", work.width, integer(0)), vector) for s, vector in gathered_stores
-    ]
+    scope.nodes += [Let(vector, None, mutable=True) for vector in gathered_stores.vectors]
+    results = gathered_stores.stores(
+        lowering, lambda s, vector: Store(access(s.target, s, "store", work.width, integer(0)), vector)
+    )
     components: dict[ElementRef, Component] = {}
     for run in work.stored:
         vectors = RunVectors.of(run, run.structure.array.name, lowering)
@@ -174,6 +181,37 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         Section("elements", repeated(number, tuple(body))),
         Section("store_vectors", tuple(results)),
     )
+
+
+def _whole_vectors(work: ConsecutiveElements, lowering: Lowering) -> list[Read]:
+    """The reads that one unguarded vector load serves, in ascending order."""
+    return [
+        read
+        for read, width in work.wide.items()
+        if width == work.width
+        and read.boundary is None
+        and not (any(map(is_computed, read.subscripts)) or read in lowering.subscripts)
+        and not runs_backwards(work.arrays, (read.array, read.subscripts), work.along, work.request.context)
+    ]
+
+
+def _load_numbered(
+    work: ConsecutiveElements,
+    numbered: NumberedElements[Read],
+    access: Callable[[str, Read | Statement, str, int, Integer], Access],
+    lowering: Lowering,
+    scope: Scope,
+) -> dict[Read, Vector]:
+    """An array of vectors with a loop that loads them; the vector of each read."""
+    array = numbered.elements[0].array
+    name_hint, constants = _loaded_name(work, array), numbered.other_constants
+    vectors = vector_of(work.arrays[array], name_hint, work.width, lowering, numbered.count, constants)
+
+    def load(read: Read, number: Integer) -> Load:
+        return Load(vectors.indexed(number), access(array, read, "load", work.width, integer(0)))
+
+    scope.nodes += [Let(vectors, None, mutable=True), numbered.each(lowering, load)]
+    return {read: vectors.indexed(integer(n)) for n, read in enumerate(numbered.elements)}
 
 
 def _which(element: Read, elements: Iterable[Read]) -> tuple[str, ...]:
@@ -270,7 +308,7 @@ def as_copy(node: Node) -> Node:
     return node
 
 
-def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
+def load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
     """A vector load guarded by the array's bounds; zeros outside."""
     subscripts, guard, _ = within(lowering, read, access.subscripts, access.array, scope)
     access = replace(access, subscripts=subscripts)
@@ -287,24 +325,32 @@ def gather_stores(
     lane: Index,
     lowering: Lowering,
     fits: Callable[[Statement, Array], bool] = lambda *_: True,
-) -> tuple[list[Node], list[tuple[Statement, Vector]]]:
-    """The nodes of element `lane` with assignments to components of vectors in place of its stores, and the vectors by
-    statement; a store of a statement to an array that no vector `fits` is kept."""
-    stored = tuple(request.stored_statements())
+) -> tuple[list[Node], GatheredStores]:
+    """The nodes of element `lane` with assignments to components of vectors in place of its stores, and the vectors; a
+    store of a statement to an array that no vector `fits` is kept."""
+    stored, width = tuple(request.stored_statements()), lane.range[1] + 1
     targets = tuple(Read(s.target, s.subscripts, s.value.dtype) for s in stored)
+    fitting = [s for s in stored if fits(s, lowering.arrays[s.target])]
+    arrays = []
+    for numbered in numbered_elements(fitting, lambda s: s.target):
+        array, constants = lowering.arrays[numbered.elements[0].target], numbered.other_constants
+        arrays.append((numbered, vector_of(array, array.name, width, lowering, numbered.count, constants)))
+    vectors = {s: vector.indexed(integer(n)) for of, vector in arrays for n, s in enumerate(of.elements)}
     statements = iter(zip(stored, targets, strict=True))
     gathered: list[Node] = []
-    vectors: list[tuple[Statement, Vector]] = []
+    single: list[tuple[Statement, Vector]] = []
     for node in nodes:
         if isinstance(node, Store) and node.access.array.space != "register":
             statement, target = next(statements)
-            if fits(statement, node.access.array):
-                width, which = lane.range[1] + 1, _which(target, targets)
-                vector = vector_of(node.access.array, statement.target, width, lowering, which=which)
-                vectors.append((statement, vector))
+            if statement in fitting:
+                vector = vectors.get(statement)
+                if vector is None:
+                    which = _which(target, targets)
+                    vector = vector_of(node.access.array, statement.target, width, lowering, which=which)
+                    single.append((statement, vector))
                 node = Assign(vector.component(lane.symbol), node.value)
         gathered.append(node)
-    return gathered, vectors
+    return gathered, GatheredStores(tuple(single), tuple(arrays))
 
 
 def vector_of(

@@ -158,6 +158,40 @@ def ceil_div(a: Integer, b: int) -> Integer:
     return FloorDiv(a + integer(b - 1), integer(b)) if b != 1 else a
 
 
+def floor_quotient(a: Integer, b: int) -> Integer:
+    """`a / b` rounded down, for a positive `b`; addends that `b` divides are outside of the division."""
+    quotient = remainder = sympy.S.Zero
+    for addend in sympy.Add.make_args(a.expand()):
+        coefficient, factor = addend.as_coeff_Mul()
+        if coefficient % b == 0:
+            quotient += coefficient // b * factor
+        else:
+            remainder += addend
+    return quotient + FloorDiv(remainder, integer(b))
+
+
+def slope(expr: Integer, name: sympy.Symbol) -> sympy.Rational | None:
+    """By how much `expr` grows with `name`, on average, if it is linear in it but for floor divisions: with a positive
+    slope it never falls, with a negative one it never rises. None if that isn't proved."""
+    slopes = []
+    for addend in sympy.Add.make_args(expr.expand()):
+        coefficient, factor = addend.as_coeff_Mul()
+        if name not in factor.free_symbols:
+            continue
+        inner: sympy.Rational | None = None
+        if factor == name:
+            inner = integer(1)
+        elif isinstance(factor, FloorDiv) and factor.args[1].is_Integer and factor.args[1] > 0:
+            of_dividend = slope(factor.args[0], name)
+            inner = None if of_dividend is None else of_dividend / factor.args[1]
+        if inner is None:
+            return None
+        slopes.append(coefficient * inner)
+    if any(a < 0 for a in slopes) and any(a > 0 for a in slopes):
+        return None
+    return sum(slopes, integer(0))
+
+
 def bounds(expr: Integer, ranges: Ranges) -> Range:
     """An interval that contains every value of `expr` for symbols within their ranges."""
     if expr.is_Integer:

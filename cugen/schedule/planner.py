@@ -30,7 +30,7 @@ from cugen.schedule.idle_units import with_idle_unit
 from cugen.schedule.options import check_loops, with_options
 from cugen.schedule.register_arrays import moving_subscripts
 from cugen.schedule.runs import group
-from cugen.schedule.splitting import plan_context
+from cugen.schedule.splitting.context import plan_context
 from cugen.schedule.unused_precisions import algorithms, unused_precisions
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Read, Reduce, Scan, Span, free_indices, walk

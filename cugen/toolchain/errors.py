@@ -11,17 +11,18 @@ from cugen.toolchain.codes import BUILD_FAILED, COMPILE_FAILED, TOOL_MISSING
 
 
 class ToolMissing(Exception):
-    """A tool is not installed; `cure` says how to install it."""
+    """A tool is not installed, or not as it should be (`problem`); `cure` says how to install it."""
 
-    def __init__(self, tool: str, cure: str) -> None:
+    def __init__(self, tool: str, cure: str, problem: str = "was not found on this machine") -> None:
         self.code = TOOL_MISSING
         self.tool = tool
         self.cure = cure
-        super().__init__(f"error[{self.code}]: {tool} was not found on this machine\n  = help: {cure}")
+        self.problem = problem
+        super().__init__(f"error[{self.code}]: {tool} {problem}\n  = help: {cure}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: a process may compile for another."""
-        return ToolMissing, (self.tool, self.cure)
+        return ToolMissing, (self.tool, self.cure, self.problem)
 
 
 class CompileError(Exception):

@@ -55,7 +55,7 @@ class PrefixHeader:
 
 def compiler() -> HostCompiler:
     """CXX where it is set, else g++, clang++ or c++ on PATH. ToolMissing where there is none."""
-    if command := shlex.split(os.environ.get("CXX", "")):
+    if command := _split(os.environ.get("CXX", "")):
         path = shutil.which(command[0])
         if path is None:
             raise ToolMissing(f"the C++ compiler `{command[0]}` of CXX", _CURE)
@@ -64,6 +64,13 @@ def compiler() -> HostCompiler:
         if path := shutil.which(name):
             return _identified((path,), Path(path).stat().st_mtime_ns)
     raise ToolMissing("a C++ compiler (g++, clang++ or c++)", _CURE)
+
+
+def _split(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ToolMissing(f"the C++ compiler `{command}` of CXX", _CURE, f"is no command: {error}") from error
 
 
 def build(
@@ -90,7 +97,7 @@ def build(
             (folder / name).write_text(text)
         compiled = _precompiled(prefix, used, cache.folder()) if prefix else None
         command = [*used.command, "-I", str(compiled), *arguments] if compiled else [*used.command, *arguments]
-        log = process.compile_with(command, main, folder)
+        log = process.compile_with(command, main, folder, "program")
         (folder / "log.txt").write_text(log)
 
     entry = cache.get(
@@ -113,7 +120,7 @@ def link(objects: Sequence[Path], flags: Sequence[str]) -> Built:
     command = [*used.command, *flags, *map(str, objects), "-o", "program"]
 
     def link_in(folder: Path) -> None:
-        (folder / "log.txt").write_text(process.compile_with(command, "program", folder))
+        (folder / "log.txt").write_text(process.compile_with(command, "program", folder, "program"))
 
     # The paths of the objects are those of their contents in the cache.
     key = cache.key(kind="linked objects", sources={}, flags=command, compiler=used.identity, includes=())
@@ -133,7 +140,7 @@ def _precompiled(prefix: PrefixHeader, used: HostCompiler, _root: Path) -> Path 
     arguments = [*prefix.flags, "-I", str(source), "-x", "c++-header", str(source / prefix.name)]
 
     def compile_in(folder: Path) -> None:
-        process.compile_with([*used.command, *arguments, "-o", output], prefix.name, folder)
+        process.compile_with([*used.command, *arguments, "-o", output], prefix.name, folder, output)
 
     key = cache.key(
         kind=f"precompiled {prefix.name}",
@@ -144,7 +151,7 @@ def _precompiled(prefix: PrefixHeader, used: HostCompiler, _root: Path) -> Path 
     )
     try:
         return cache.get(key, compile_in).path
-    except CompileError:
+    except (CompileError, ToolMissing):
         return None
 
 

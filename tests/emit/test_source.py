@@ -22,7 +22,7 @@ from cugen.plan.kernel import Plan
 from cugen.plan.nodes import Node
 from cugen.plan.remarks import Remarks
 from cugen.schedule.planner import make_plan
-from cugen.schedule.splitting import plan_context
+from cugen.schedule.splitting.context import plan_context
 from cugen.spec.load import load_text
 
 MATMUL = """

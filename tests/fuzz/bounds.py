@@ -66,7 +66,8 @@ def _faults(launch: Launch, site: Site, params: Mapping[str, int]) -> Iterator[s
         first = np.broadcast_to(evaluator(site.offset, ranges)(values), runs.shape)
     except OverflowError:
         return
-    elements = _elements(array, params)
+    sizes = {name.name: low for name, (low, high) in launch.ranges if low == high}  # named sizes of tiles
+    elements = _elements(array, {**sizes, **params})
     outside = runs & ((first < 0) | (first + site.access.width > elements))
     if outside.any():
         sample, thread = np.argwhere(outside)[0]

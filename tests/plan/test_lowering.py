@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import loop_bound
+from cugen.plan.names import Names
+from cugen.plan.symbols import evaluate, symbol
+from cugen.spec.expressions import Const, IndexValue, Op
+from cugen.spec.types import BOOL, INT64
+
+SIGNS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+coefficients = st.integers(-6, 6)
+
 
 def test_loads_of_a_product_stand_in_the_loop_and_the_sum_outside(body):
     assert body("Y[i, j] = sum(A[i, k] * B[k, j], k)", A="8, 8", B="8, 8", Y="8, 8") == [
@@ -12,6 +27,19 @@ def test_loads_of_a_product_stand_in_the_loop_and_the_sum_outside(body):
         "  sum = add(sum, mul(a, b))",
         "store Y[i, j] = sum",
     ]
+
+
+def test_an_element_that_is_summed_as_it_is_has_no_name(body):
+    assert body("Y[i] = sum(A[i, k], k)", A="8, 8", Y="8") == [
+        "let sum = 0",
+        "for k in 0 .. 8",
+        "  sum = add(sum, A[i, k])",
+        "store Y[i] = sum",
+    ]
+
+
+def test_an_element_that_may_be_skipped_is_loaded_before(body):
+    assert body("Y[i] = any(A[i, k], k)", A="8, 8; bool", Y="8; bool")[2] == "  load a = A[i, k]"
 
 
 def test_what_does_not_depend_on_the_loop_is_loaded_before_it(body):
@@ -67,8 +95,7 @@ def test_a_long_sum_of_float32_is_compensated(body):
         "let sum = 0",
         "let surplus = 0",
         "for k in 0 .. 1025",
-        "  load a = A[i, k]",
-        "  let term = sub(a, surplus)",
+        "  let term = sub(A[i, k], surplus)",
         "  let rounded = add(sum, term)",
         "  let excess = sub(sub(rounded, sum), term)",
         "  surplus = (lt(abs(excess), inf) ? excess : 0)",
@@ -158,22 +185,21 @@ def test_a_condition_that_is_no_bound_guards_the_body(body):
     assert body("Y[i] = sum(A[k], k, where=k % 2 == i)", A="8", Y="8")[1:4] == [
         "for k in 0 .. 8",
         "  if Mod(k, 2) == i",
-        "    load a = A[k]",
+        "    sum = add(sum, A[k])",
     ]
 
 
 def test_a_condition_is_hoisted_as_far_out_as_it_can_be(body):
     nodes = body("Y[i] = sum(A[k, l], k, l, where=k != i and l <= k)", A="8, 8", Y="8")
-    assert nodes[1:5] == ["for k in 0 .. 8", "  if k != i", "    for l in 0 .. k + 1", "      load a = A[k, l]"]
+    assert nodes[1:5] == ["for k in 0 .. 8", "  if k != i", "    for l in 0 .. k + 1", "      sum = add(sum, A[k, l])"]
 
 
 def test_a_condition_on_data_is_loaded_and_tested_first(body):
-    assert body("Y[i] = sum(A[k], k, where=B[k] > 0)", A="8", B="8", Y="8")[1:6] == [
+    assert body("Y[i] = sum(A[k], k, where=B[k] > 0)", A="8", B="8", Y="8")[1:5] == [
         "for k in 0 .. 8",
         "  load b = B[k]",
         "  if gt(b, 0.0)",
-        "    load a = A[k]",
-        "    sum = add(sum, a)",
+        "    sum = add(sum, A[k])",
     ]
 
 
@@ -189,7 +215,7 @@ def test_bounds_next_to_a_condition_on_data_remain_bounds(body):
         "  load b = B[k]",  # in bounds where no l < k, too
         "  for l in 0 .. k",
         "    if gt(b, 0.0)",
-        "      load a = A[k, l]",
+        "      sum = add(sum, A[k, l])",
     ]
 
 
@@ -207,7 +233,7 @@ def test_an_outer_condition_on_data_is_tested_before_inner_loops(body):
 
 def test_a_condition_that_always_holds_is_not_tested(body):
     nodes = body("Y[i] = sum(A[k], k, where=2 * k >= 0)", A="8", Y="8")
-    assert nodes[1:3] == ["for k in 0 .. 8", "  load a = A[k]"]
+    assert nodes[1:3] == ["for k in 0 .. 8", "  sum = add(sum, A[k])"]
 
 
 def test_an_empty_reduction_has_the_identity(body):
@@ -419,7 +445,7 @@ def test_a_reduction_over_an_overwritten_element_runs_again(body):
 
 
 def test_loads_of_one_element_in_successive_loops_share_a_name(body):
-    nodes = body("Y[i] = max(A[i, k], k) + sum(A[i, k], k)", A="8, 8", Y="8")
+    nodes = body("Y[i] = max(A[i, k] + 1, k) + sum(A[i, k] + 2, k)", A="8, 8", Y="8")
     assert [line for line in nodes if "load" in line] == ["  load a = A[i, k]", "  load a = A[i, k]"]
 
 
@@ -450,3 +476,39 @@ def test_what_only_branches_need_is_computed_in_them(body):
     nodes = body("Y[i] = where(A[i] >= 0, exp(-A[i]), 1.0) + where(A[i] < 1, exp(-A[i]), 2.0)", A="8", Y="8")
     assert nodes[0] == "load a = A[i]"
     assert "let exp_value = exp(neg(a))" not in nodes
+
+
+def linear(k, i, constant):
+    """`k * k_index + i * i_index + constant` in the language."""
+    products = (Op("mul", (Const(c, INT64), IndexValue(name)), INT64) for c, name in ((k, "k"), (i, "i")))
+    return Op("add", (Op("add", tuple(products), INT64), Const(constant, INT64)), INT64)
+
+
+def lowering_of(*names):
+    return Lowering(Names(), {}, {name: symbol(name) for name in names}, {})
+
+
+@given(st.sampled_from(sorted(SIGNS)), *[st.tuples(coefficients, coefficients, st.integers(-50, 50))] * 2)
+def test_the_bound_of_a_loop_holds_exactly_where_the_condition_does(name, left, right):
+    condition = Op(name, (linear(*left), linear(*right)), BOOL)
+    bound = loop_bound(lowering_of("k", "i"), condition, symbol("k"))
+    if left[0] == right[0]:
+        assert bound is None
+        return
+    for i in range(-7, 8):
+        limit = evaluate(bound.right, {symbol("i"): i})
+        for k in range(limit - 9, limit + 9):
+            sides = [a * k + b * i + c for a, b, c in (left, right)]
+            assert (k < limit if bound.operator == "<" else k >= limit) == SIGNS[name](*sides)
+
+
+def test_loops_end_where_their_conditions_with_factors_do(body):
+    def loops(condition):
+        nodes = body(f"Y[i] = sum(A[k], k, where={condition})", A="64", Y="8")
+        return [line for line in nodes if "for " in line or "if " in line]
+
+    assert loops("2 * k < 64") == ["for k in 0 .. 32"]
+    assert loops("2 * k + 1 < 64") == ["for k in 0 .. 32"]
+    assert loops("k - i <= 0") == ["for k in 0 .. i + 1"]
+    assert loops("3 * k >= 2 * i + 5") == ["for k in FloorDiv(2*i + 7, 3) .. 64"]
+    assert loops("4 * i < 2 * k") == ["for k in 2*i + 1 .. 64"]

@@ -20,7 +20,9 @@ from cugen.plan.symbols import (
     bounds,
     ceil_div,
     evaluate,
+    floor_quotient,
     integer,
+    slope,
     symbol,
 )
 
@@ -113,6 +115,43 @@ def test_division_by_zero_yields_zero(a):
 def test_ceil_div_counts_the_blocks_that_cover(a, b):
     blocks = int(ceil_div(integer(a), b))
     assert (blocks - 1) * b < a <= blocks * b
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys((*NAMES, ""), small)),
+    st.integers(1, 9),
+    st.fixed_dictionaries(dict.fromkeys(NAMES, small)),
+)
+def test_a_floor_quotient_is_that_of_python(coefficients, divisor, values):
+    dividend = sum((symbol(name) * coefficients[name] for name in NAMES), integer(coefficients[""]))
+    values = {symbol(name): value for name, value in values.items()}
+    quotient = floor_quotient(dividend, divisor)
+    assert evaluate(quotient, values) == evaluate(dividend, values) // divisor
+
+
+def test_addends_of_a_floor_quotient_that_the_divisor_divides_are_outside_of_the_division():
+    x, y = symbol("x"), symbol("y")
+    assert floor_quotient(6 * x - 3 * y + 7, 3) == 2 * x - y + 2
+    assert floor_quotient(4 * x + 2 * y + 5, 4) == x + FloorDiv(2 * y + 5, integer(4))
+
+
+@given(nested, st.fixed_dictionaries(dict.fromkeys(NAMES, small)), small, small)
+def test_an_expression_with_a_slope_rises_or_falls_everywhere(tree, values, a, b):
+    expr = to_sympy(tree)
+    growth = slope(expr, symbol("x"))
+    if growth is not None:
+        at_low, at_high = (
+            evaluate(expr, {symbol(name): value for name, value in {**values, "x": x}.items()}) for x in sorted((a, b))
+        )
+        assert at_low <= at_high if growth > 0 else at_low >= at_high if growth < 0 else at_low == at_high
+
+
+def test_floor_divisions_have_a_slope_and_those_of_two_directions_have_none():
+    x, y = symbol("x"), symbol("y")
+    assert slope(FloorDiv(2 * x + 5, integer(3)) + x - y, x) == sympy.Rational(5, 3)
+    assert slope(x - 2 * FloorDiv(x, integer(2)), x) is None
+    assert slope(x * y, x) is None
+    assert slope(y, x) == 0
 
 
 @given(nested, st.fixed_dictionaries(dict.fromkeys(NAMES, small)))

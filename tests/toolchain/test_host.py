@@ -109,6 +109,40 @@ def test_a_missing_compiler_is_named_with_its_cure(monkeypatch: pytest.MonkeyPat
         host.compiler()
 
 
+@pytest.mark.parametrize(
+    ("script", "how"),
+    [
+        ("exit 1", r"it ended with exit status 1, without a message"),
+        ("kill -9 $$", r"it ended with signal 9, without a message"),
+        ("exit 0", r"it ended with exit status 0, without a message and without a result"),
+    ],
+)
+def test_a_compiler_that_says_nothing_is_no_fault_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, how: str
+) -> None:
+    path = tmp_path / "compiler"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("CXX", str(path))
+    with pytest.raises(ToolMissing, match=rf"(?s)compiler` doesn't compile empty.cpp: {how}.*help: install"):
+        host.build({"empty.cpp": "int main() {}\n"}, "empty.cpp", [])
+
+
+def test_a_file_that_is_no_program_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "compiler"
+    path.write_text("no program")
+    path.chmod(0o755)
+    monkeypatch.setenv("CXX", str(path))
+    with pytest.raises(ToolMissing, match="can't be started: Exec format error"):
+        host.compiler()
+
+
+def test_a_variable_that_is_no_command_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", '"g++')
+    with pytest.raises(ToolMissing, match=r'`"g\+\+` of CXX is no command: No closing quotation'):
+        host.compiler()
+
+
 def test_without_any_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")

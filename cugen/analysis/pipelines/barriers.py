@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import Event, Role, events_in
+from cugen.analysis.pipelines.roles.events import Event, events_in
+from cugen.analysis.pipelines.roles.roles import Role
 from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of, copied_bytes, loads_of
 from cugen.plan.nodes import Barrier, ClusterBarrier
 from cugen.plan.pipeline_nodes import (

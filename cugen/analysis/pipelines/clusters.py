@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
-from cugen.analysis.pipelines.roles import Event, events_in
+from cugen.analysis.pipelines.roles.events import Event, events_in
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.plan.nodes import ClusterBarrier
 from cugen.plan.pipeline_nodes import ArriveBarrier, TensorLoad

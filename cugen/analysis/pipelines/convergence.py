@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
-from cugen.analysis.pipelines.roles import Event, Role, events_in
+from cugen.analysis.pipelines.roles.events import Event, events_in
+from cugen.analysis.pipelines.roles.roles import Role
 from cugen.analysis.pipelines.structure import Pipeline, whole_warps
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, WARPGROUP

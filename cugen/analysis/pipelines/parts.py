@@ -12,7 +12,7 @@ import sympy
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
 from cugen.analysis.pipelines.expressions import of_rank
-from cugen.analysis.pipelines.roles import Event
+from cugen.analysis.pipelines.roles.events import Event
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.plan.memory import Array
 from cugen.plan.pipeline_nodes import TensorLoad

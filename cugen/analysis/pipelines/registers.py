@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import chain, product
 
 from cugen.analysis.pipelines.claims import Claim, Fault, claim_of
-from cugen.analysis.pipelines.roles import Event, Role
+from cugen.analysis.pipelines.roles.events import Event
+from cugen.analysis.pipelines.roles.roles import Role
 from cugen.analysis.pipelines.structure import Pipeline, whole_warps
 from cugen.machine import target
 from cugen.machine.features import WGMMA

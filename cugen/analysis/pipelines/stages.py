@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from cugen.analysis.pipelines.barriers import arrivals_per_phase, deviating
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
-from cugen.analysis.pipelines.roles import Event, PipelineLoop, Role, is_of_cluster
+from cugen.analysis.pipelines.roles.events import Event, PipelineLoop, is_of_cluster
+from cugen.analysis.pipelines.roles.roles import Role
 from cugen.analysis.pipelines.structure import Pipeline, at_barrier, barrier_of, loads_of
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.memory import Access

@@ -14,7 +14,8 @@ from math import lcm
 
 from cugen.analysis.pipelines.claims import Claim, Fault, NotRecognised, claim_of
 from cugen.analysis.pipelines.expressions import WAVE
-from cugen.analysis.pipelines.roles import Event, Role
+from cugen.analysis.pipelines.roles.events import Event
+from cugen.analysis.pipelines.roles.roles import Role
 from cugen.analysis.pipelines.structure import Pipeline
 from cugen.analysis.totals.affine import quasi_period
 from cugen.plan.memory import Access

@@ -10,7 +10,9 @@ import sympy
 
 from cugen.analysis.pipelines.claims import NotRecognised
 from cugen.analysis.pipelines.expressions import K_TILE
-from cugen.analysis.pipelines.roles import Event, Item, PipelineLoop, Role, events_in, items_of, roles_of
+from cugen.analysis.pipelines.roles.events import Event, Item, PipelineLoop, events_in
+from cugen.analysis.pipelines.roles.roles import Role, roles_of
+from cugen.analysis.pipelines.roles.traversal import items_of
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Barrier, Node

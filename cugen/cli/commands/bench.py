@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.dynamic import dynamic_values
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
+from cugen.cli.outputs import refuse_no_file, refuse_unwritable
 from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import add_lock_options, add_options, for_device, settings_of, with_locks
 from cugen.cli.text.terminal import note
@@ -54,6 +55,9 @@ def execute(args: argparse.Namespace) -> int:
 
     if args.gpus and args.scheduler:
         raise wrong_call("`--gpus` is for this machine", "leave out `--scheduler`, or `--gpus`")
+    if args.chart:
+        refuse_no_file("--chart", args.chart)
+        refuse_unwritable("--chart", args.chart, args.chart.parent, makes_folders=False)
     contents = []
     for content in (_on_cluster if args.scheduler else _on_all if args.gpus else _here)(_specs(args), args):
         contents.append(content)

@@ -99,7 +99,7 @@ def _host_compiler() -> Finding:
         used = host.compiler()
         host.build({"probe.cpp": _PROBE}, "probe.cpp", ("-std=c++17", "-pthread"))
     except ToolMissing as error:
-        return Finding("C++ compiler", purpose, lack=f"{error.tool} was not found", cure=error.cure, needed=True)
+        return Finding("C++ compiler", purpose, lack=f"{error.tool} {error.problem}", cure=error.cure, needed=True)
     except CompileError as error:
         lack = f"it can't build a small program: {_first_line(error.output)}"
         cure = "install its standard library (`apt install g++`, `dnf install gcc-c++`), or set CXX to another compiler"
@@ -118,7 +118,7 @@ def _sanitizers() -> Finding:
     try:
         host.build({"probe.cpp": _PROBE}, "probe.cpp", ("-std=c++17", "-fsanitize=address,undefined"))
     except ToolMissing as error:
-        return Finding("sanitizers", purpose, lack="there is no C++ compiler", cure=error.cure)
+        return Finding("sanitizers", purpose, lack="there is no C++ compiler that works", cure=error.cure)
     except CompileError as error:
         return Finding("sanitizers", purpose, lack=_first_line(error.output), cure=cure)
     except OSError as error:

@@ -16,6 +16,7 @@ from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, failure_of, files_of_the_user, wrong_call
 from cugen.cli.numbers import positive
 from cugen.cli.outlines import LOCK, Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
+from cugen.cli.outputs import refuse_no_file, refuse_no_folder, refuse_unwritable
 from cugen.cli.parallel.generation import Made, Work, generate_all
 from cugen.cli.parallel.scheduler import add_scheduler_option
 from cugen.cli.specs import (
@@ -130,6 +131,7 @@ def _watch(options: Emission, args: argparse.Namespace) -> int:
 
 def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]) -> int:
     """Generates or checks once. Adds the files that the specs name to `read`."""
+    _refuse_wrong_paths(args)
     # `--check` doesn't trust the hashes in the files that it checks, and machine code has none but in a manifest.
     every = args.check or args.write == "always" or (options.is_rebuilt and not (args.list or args.manifest))
     before = build_manifest.read(args.manifest) if args.manifest else {}
@@ -157,6 +159,8 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
     needed = {spec.kernel for group in stale for spec in group.specs}
     wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args, before)]
     specific = _load_specific([file for file in dict.fromkeys(args.specs) if file not in current], options, args)
+    if wanted and not args.check:
+        _refuse_unwritable_paths(args)
     generated = generate_all([Work(spec, tuple(specific[spec.kernel])) for spec in wanted], options, args)
     made, faults = generated.made, generated.faults
     if not made:
@@ -200,6 +204,20 @@ def _execute(options: Emission, args: argparse.Namespace, read: dict[Path, None]
     if not changed:
         note(f"{_counted(kernels)} up to date", quiet=args.quiet)
     return DONE
+
+
+def _refuse_wrong_paths(args: argparse.Namespace) -> None:
+    refuse_no_folder("-o", args.output, args.output)
+    for option, path in (("--manifest", args.manifest), ("--depfile", args.depfile)):
+        if path is not None:
+            refuse_no_file(option, path)
+
+
+def _refuse_unwritable_paths(args: argparse.Namespace) -> None:
+    refuse_unwritable("-o", args.output, args.output)
+    for option, path in (("--manifest", args.manifest), ("--depfile", args.depfile)):
+        if path is not None:
+            refuse_unwritable(option, path, path.parent)
 
 
 def _recall_current(

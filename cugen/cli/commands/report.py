@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cugen.cli.failures import DONE, failure_of, files_of_the_user, wrong_call
 from cugen.cli.numbers import port
+from cugen.cli.outputs import refuse_no_file, refuse_unwritable
 from cugen.cli.specs import (
     add_lock_options,
     add_options,
@@ -73,9 +74,12 @@ def execute(args: argparse.Namespace) -> int:
         raise wrong_call("give either `-o PATH` or `--serve PORT`", f"`-o {page}` writes what a browser opens")
     if args.serve is not None:
         return _serve(args)
-    specs = _load(args)
     output = Path(args.output)
     is_page = output.suffix.lower() in _PAGE
+    if is_page:
+        refuse_no_file("-o", output)
+    refuse_unwritable("-o", output, output.parent if is_page else output)
+    specs = _load(args)
     if is_page and len(specs) > 1:
         raise wrong_call(
             f"`-o {args.output}` is one page, and there are {len(specs)} kernels",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
+from cugen.cli.outputs import refuse_no_file, refuse_unwritable
 from cugen.cli.parallel.scheduler import add_scheduler_option, cluster_of
 from cugen.cli.specs import add_options, for_device, load_files
 from cugen.cli.text.layout import columns
@@ -111,6 +112,9 @@ def _tune(specs: Sequence[Spec], gpus: Sequence[Gpu], engine: ClusterEngine | No
         args.budget, args.strategy, args.seed, args.jobs, resume=args.resume, gpus=tuple(gpus), command=workers.COMMAND
     )
     work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]
+    for path in dict.fromkeys(path for _, _, path in work):  # before the search
+        refuse_no_file("--lock", path)
+        refuse_unwritable("--lock", path, path.parent, makes_folders=False)
     locks = {path: read(path) for _, _, path in work if path.exists()}  # reports an invalid lock file before the search
     displays = [_Display(spec.kernel, quiet=args.quiet) for spec, _, _ in work]
     searches = [

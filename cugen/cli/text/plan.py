@@ -40,7 +40,7 @@ from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import answers, requests
 from cugen.schedule.runs import group
 from cugen.schedule.specific_targets import unused_target
-from cugen.schedule.splitting import plan_context
+from cugen.schedule.splitting.context import plan_context
 from cugen.spec.model import Spec
 
 _INDENT = "  "

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+
+import sympy
 
 from cugen.pieces.kernels import new_lowering
 from cugen.plan.lowering.expressions import Lowering
@@ -11,7 +14,7 @@ from cugen.plan.lowering.reductions import loop_bound
 from cugen.plan.nodes import Comparison, Guard, If, Node
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_guard
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, slope, symbol
 from cugen.spec.expressions import Expr, Reduce, conjuncts
 
 BlockExtent = tuple[Integer, int]  # a block tile's origin along M or N, a multiple of its size, and its size
@@ -28,8 +31,7 @@ def k_bounds_refusal(request: Request, reduction: Reduce, mn: tuple[str, str], b
         if bound is None:
             return Refusal(f"takes conditions that bound {k.name} by other indices, and no others")
         for name in mn:
-            slope = bound.right.coeff(names[name])
-            if not slope.is_Integer or names[name] in (bound.right - slope * names[name]).expand().free_symbols:
+            if slope(bound.right, names[name]) is None:
                 return Refusal(f"takes bounds of {k.name} that are linear in {' and '.join(mn)}")
     return None
 
@@ -41,8 +43,12 @@ def grows_with(request: Request, conditions: tuple[Expr, ...], k: str, mn: str) 
     names = {name: symbol(f"{name} of the spec") for name in (*indices, k)}
     lowering.symbols.update(names)
     bounds = [loop_bound(lowering, condition, names[k]) for condition in conditions]
-    slopes = [bound.right.coeff(names[mn]) * (1 if bound.operator == "<" else -1) for bound in bounds if bound]
-    return bool(sum(slopes) > 0)
+    total = sympy.S.Zero
+    for bound in bounds:
+        growth = None if bound is None else slope(bound.right, names[mn])
+        if bound is not None and growth is not None:
+            total += growth if bound.operator == "<" else -growth
+    return bool(total > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,18 @@ class KBounds:
         limits = self._limits(widest=False)
         return Guard(tuple(Comparison(last if op == "<" else first, op, limit) for op, limit in limits))
 
+    def boundary(self, first: Integer) -> Guard:
+        """Whether some terms of the k-tile from `first` on are masked in the block tile, and others aren't."""
+        terms = self.unmasked(first).terms
+        opposite = terms[0].opposite
+        if len(terms) > 1:
+            # Each difference is negative where its bound masks a term.
+            differences = [t.right - t.left - 1 if t.operator == "<" else t.left - t.right for t in terms]
+            opposite = Comparison(reduce(Minimum, differences), "<", integer(0))
+        last = first + integer(self.block_k - 1)
+        limits = self._limits(widest=True)
+        return Guard((opposite, *(Comparison(first if op == "<" else last, op, limit) for op, limit in limits)))
+
     def _limits(self, *, widest: bool) -> Iterator[tuple[str, Integer]]:
         """The bound by each condition, (`<` or `>=`, limit): the widest or the narrowest in the block tile."""
         lowering = self.lowering.branch()
@@ -89,7 +107,9 @@ class KBounds:
             assert bound is not None
             limit = bound.right
             for mn, (origin, size) in self.block_tile.items():
-                grows = bool(limit.coeff(names[mn]) > 0)
+                growth = slope(limit, names[mn])
+                assert growth is not None
+                grows = bool(growth > 0)
                 is_last = (grows == (bound.operator == "<")) == widest
                 limit = limit.subs(names[mn], origin + integer(size - 1) if is_last else origin).expand()
             yield bound.operator, limit
@@ -98,9 +118,9 @@ class KBounds:
         """Whether a limit is a multiple of BK in every block tile."""
         constant = limit
         for origin, size in self.block_tile.values():
-            slope = limit.coeff(origin)
-            constant = (constant - slope * origin).expand()
-            if not slope.is_Integer or int(slope) * size % self.block_k:
+            coefficient = limit.coeff(origin)
+            constant = (constant - coefficient * origin).expand()
+            if not coefficient.is_Integer or int(coefficient) * size % self.block_k:
                 return False
         return bool(constant.is_Integer) and int(constant) % self.block_k == 0
 

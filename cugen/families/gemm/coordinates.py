@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from cugen.families.contraction.k_range import KBounds
+from cugen.families.contraction.k_range import BlockExtent, KBounds
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Index
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -61,10 +62,21 @@ class ThreadCoordinates:
 
     @property
     def k_bounds(self) -> KBounds:
-        contraction, config = self.contraction, self.config
-        sizes = {contraction.m.name: config.block_m, contraction.n.name: config.block_n}
-        block_tile = {name: (self.tile_origin[name], size) for name, size in sizes.items()}
-        return KBounds(self.lowering, contraction.conditions, contraction.k.name, block_tile, config.block_k)
+        config = self.config
+        return self._k_bounds_of((integer(0), config.block_m), (integer(0), config.block_n), config.block_k)
+
+    def k_bounds_of_fragment(self, m: Integer, n: Integer) -> KBounds:
+        """The bounds of k in the accumulators of one tensor-core instruction, at offsets in the warp tile."""
+        assert self.config.mma is not None
+        rows, columns = (self.warp_tile[0] + m, MMA_M), (self.warp_tile[1] + n, MMA_N)
+        return self._k_bounds_of(rows, columns, self.config.mma.k)
+
+    def _k_bounds_of(self, rows: BlockExtent, columns: BlockExtent, block_k: int) -> KBounds:
+        """The bounds of k in a part of the block tile."""
+        contraction = self.contraction
+        parts = {contraction.m.name: rows, contraction.n.name: columns}
+        extents = {name: (self.tile_origin[name] + offset, size) for name, (offset, size) in parts.items()}
+        return KBounds(self.lowering, contraction.conditions, contraction.k.name, extents, block_k)
 
     def coordinate(self, name: str, offset: Integer) -> Integer:
         """M or N at an offset in the block tile. Those of a thread's single accumulator are indices of the kernel."""

@@ -96,7 +96,7 @@ class MainLoop(ABC):
             elements = [pipeline for pipeline in pipelines if isinstance(pipeline, ElementCopies)]
             self.fragments = ElementFragments(elements, accumulators, k_tile)
         elif self.config.uses_tensor_cores:
-            self.fragments = TensorFragments(pipelines, accumulators)
+            self.fragments = TensorFragments(pipelines, accumulators, k_tile)
         else:
             self.fragments = SimtFragments(pipelines, accumulators, k_tile)
 
@@ -130,6 +130,13 @@ class MainLoop(ABC):
         """Multiplies the fragments of a register buffer, those at `k` of the slice."""
         return self.fragments.multiply_accumulate(buffer, self._in_slice(k))
 
+    def masked_terms(self, stage: Integer) -> tuple[Node, ...]:
+        """Adds what tensor cores leave out of the k-tile in a stage, because of a condition on its terms."""
+        if not isinstance(self.fragments, TensorFragments):
+            return ()
+        k = self.thread.loop_index(self.thread.contraction.k.name, self.config.warp_k, "index of K")
+        return self.fragments.masked_terms(stage, k, self._in_slice(k.symbol))
+
     def _in_slice(self, k: Integer) -> Integer:
         return self.thread.k_slice * integer(self.config.warp_k) + k
 
@@ -147,6 +154,7 @@ class SingleStage(MainLoop):
         body = (
             Section("copies", self.copies(integer(0), self.k0.symbol, in_bounds=self.thread.exact[k_name])),
             Section("tiles_stored", (self.barrier(),)),
+            Section("masked_terms", self.masked_terms(integer(0))),
             Section("k_steps", (unrolled(k, k_step, config.fragment_k, stop=config.warp_k),)),
             Section("tiles_read", (self.barrier(),)),
         )
@@ -216,6 +224,7 @@ class Multistage(MainLoop):
             Section("k_steps", (For(k_loop, k_step),)),
             Section("last_distributed_prefetch", prefetch.distributed_copies(last_k)),
             Section("commit_distributed", prefetch.commit() if prefetch.is_distributed else ()),
+            Section("masked_terms", self.masked_terms(read_stage)),
             Section("wait", self._wait_for_stage()),
             Section("next_stage", (next_stage,)),
             Section("load_first_fragments", self.load_fragments(next_stage.index.symbol, integer(0), integer(0))),

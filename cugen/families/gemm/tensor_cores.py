@@ -59,8 +59,6 @@ def why_unsupported(contraction: Contraction) -> str:
         return f"tensor cores have no instruction for {a} x {b} with sums in {reduction.dtype.name}"
     if not factors_of_product(reduction.body, reduction.dtype):
         return "tensor cores take sums of A[m, k] * B[k, n]"
-    if contraction.conditions:
-        return "tensor cores multiply whole fragments, of which a condition masks single terms"
     return instruction.feature.why_not(contraction.request.target)
 
 

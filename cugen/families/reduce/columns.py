@@ -195,10 +195,10 @@ class ColumnKernel(StagedKernel):
         nodes, gathered = gather_stores(inner.nodes, self.request, lane, lowering, self._fits_vector)
         if mentions(nodes, column.index.name):
             nodes.insert(0, column)
-        declared = [Let(vector, None, mutable=True) for _, vector in gathered]
-        stores = (
-            Store(access_of(lowering.arrays[s.target], s, lowering.symbols, "store", width), vector)
-            for s, vector in gathered
+        declared = [Let(vector, None, mutable=True) for vector in gathered.vectors]
+        stores = gathered.stores(
+            lowering,
+            lambda s, vector: Store(access_of(lowering.arrays[s.target], s, lowering.symbols, "store", width), vector),
         )
         return (*scope.nodes, *declared, unrolled(lane, nodes), *stores)
 

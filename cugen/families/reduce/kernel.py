@@ -25,7 +25,7 @@ from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Loa
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, symbol
+from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import replaced
@@ -234,11 +234,11 @@ class StagedKernel(ReductionKernel, ABC):
             limit, is_last = bound.right, bound.operator == "<"
             if count > 1 and vector_index in free_indices(condition):
                 first = lowering.symbols[vector_index]
-                step = limit.coeff(first)
-                if not step.is_Integer or first in (limit - step * first).free_symbols:
+                growth = slope(limit, first)
+                if growth is None:
                     continue
-                if (step > 0) == is_last:
-                    limit += step * (count - 1)
+                if (growth > 0) == is_last:
+                    limit = limit.subs(first, first + count - 1).expand()
             else:
                 implied.append(condition)
             if is_last:

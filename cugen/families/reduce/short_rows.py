@@ -17,7 +17,7 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores, load_vectors, vector_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import ADDRESSED, Access, Array
+from cugen.plan.memory import ADDRESSED, Access, Array, Vector
 from cugen.plan.nodes import Comparison, For, Guard, If, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
@@ -106,12 +106,15 @@ class ShortRowKernel(ReductionKernel):
         body, gathered = gather_stores(results.body, self.request, thread_row, lowering, self._fits_vector)
         sections = (*reduction, replace(results, body=tuple(body)))
         sections = (Section("index", (row,) if mentions(sections, row.index.name) else ()), *sections)
-        targets = ((Access(self.problem.arrays[s.target], (first,), "store", config.rows), v) for s, v in gathered)
+
+        def store(statement: Statement, vector: Vector) -> Store:
+            return Store(Access(self.problem.arrays[statement.target], (first,), "store", config.rows), vector)
+
         return (
             Section("load_vectors", tuple(scope.nodes)),
-            Section("declare_results", tuple(Let(vector, None, mutable=True) for _, vector in gathered)),
+            Section("declare_results", tuple(Let(vector, None, mutable=True) for vector in gathered.vectors)),
             Section("rows", (unrolled(thread_row, sections),)),
-            Section("store", tuple(Store(target, vector) for target, vector in targets)),
+            Section("store", tuple(gathered.stores(lowering, store))),
         )
 
     def _scalar_rows(self, first: Integer) -> tuple[Node, ...]:

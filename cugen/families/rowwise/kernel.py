@@ -18,9 +18,11 @@ from cugen.families.rowwise.thread_group import RowThreadGroup
 from cugen.pieces.block_reduce import Accumulator, declare_accumulator, new_accumulator
 from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
+from cugen.pieces.vector_body import load_inside
 from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import unnamed
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
-from cugen.plan.memory import Access, Element, Vector
+from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
@@ -323,8 +325,8 @@ class RowPasses:
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, code.vector_scope)
             source = self._vector_access(read, "load", code)
             cached = self.buffers.cached[code.storage, read] if read in row_pass.cached else None
-            if cached is None or cached.element != vector.element:
-                code.vector_scope.nodes.append(Load(vector, source))
+            if cached is None or not self._fills_cache(read, cached):
+                load_inside(read, vector, source, self.lowering, code.vector_scope)
                 if cached is not None:
                     inner.remember(read, vector.component(self.lane))
             else:
@@ -333,19 +335,24 @@ class RowPasses:
             if uses := self._uses(read, counts):
                 inner.remember(read, self._named(read, vector.component(self.lane), uses, inner))
 
+    def _fills_cache(self, expr: Expr, cached: CachedValue) -> bool:
+        """Whether a vector load goes to the cache as it is: it has the cache's type and no bounds check."""
+        is_checked = isinstance(expr, Read) and expr.boundary is not None
+        return not is_checked and cached.element == storage_type(expr, self.problem)
+
     def _fill_cache(self, row_pass: RowPass, code: VectorCode) -> None:
         counts, inner = use_counts(row_pass), code.element_scope
         for expr in sorted(row_pass.cached, key=lambda e: sum(1 for _ in walk(e))):
             resolved = self.results.resolved(expr)
             cached = self.buffers.cached[code.storage, resolved]
-            if self._is_vector(expr, code.width) and cached.element == storage_type(expr, self.problem):
-                continue  # filled by the load
+            if self._is_vector(expr, code.width) and self._fills_cache(expr, cached):
+                continue
             value = self.lowering.lower(resolved, inner)
             if self._uses(expr, counts):
                 value = self._named(expr, value, 2, inner)
                 inner.remember(resolved, value)
             else:
-                value = _unnamed(value, inner)
+                value = unnamed(value, inner)
             if cached.is_shared and cached.width > 1:
                 self._store_vector(expr, cached.access(code.slot, "store"), value, code)
             else:
@@ -399,12 +406,3 @@ class RowPasses:
         stores = tuple(self.root.nodes[passes:])
         del self.root.nodes[passes:]
         return Section("row_outputs", stores)
-
-
-def _unnamed(value: Expr, scope: Scope) -> Expr:
-    """The access itself in place of a local that was just loaded for a single use."""
-    match scope.nodes[-1:]:
-        case [Load(local=local, access=access, guard=None)] if local == value:
-            scope.nodes.pop()
-            return Element.of(access)
-    return value

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import (
     MAX_ACCESS_BYTES,
     ElementRef,
@@ -15,7 +16,7 @@ from cugen.pieces.vectors import (
     is_computed,
     is_contiguous,
     narrowest,
-    widest,
+    widest_at,
 )
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
@@ -113,10 +114,15 @@ def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
 
 
 def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
-    """Whether one vector load reads `width` consecutive elements."""
-    if width == 1 or not isinstance(expr, Read) or expr.boundary is not None:
+    """Whether one vector load reads `width` consecutive elements, or none of them where the row is outside."""
+    if width == 1 or not isinstance(expr, Read) or not _is_whole(expr, problem):
         return False
     return is_vector(problem.arrays[expr.array], expr.subscripts, problem.column.name)
+
+
+def _is_whole(read: Read, problem: RowProblem) -> bool:
+    """Whether a row is either in bounds or all zeros."""
+    return read.boundary is None or is_guarded(read, problem.column.name)
 
 
 def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Width:
@@ -124,7 +130,7 @@ def _widest(array: Array, subscripts: tuple[Expr, ...], along: str, context: Con
     in_segment, lengths = _in_segment(subscripts, along)
     multiples = [divisor(to_integer(length, context.symbols), context) for length in lengths]
     reason = f"{array.name} is contiguous in segments of a multiple of {{count}} elements"
-    return widest(array, in_segment, along, context).dividing(math.gcd(0, *multiples), reason)
+    return widest_at(array, in_segment, along, context).dividing(math.gcd(0, *multiples), reason)
 
 
 def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
@@ -148,18 +154,18 @@ def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, .
 
 
 def _accesses(problem: RowProblem) -> Iterator[ElementRef]:
-    """The reads without a boundary rule, and the stores per element."""
+    """The reads of whole rows, and the stores per element."""
     for output in problem.outputs:
-        yield from _unbounded_reads(output.value)
+        yield from _reads_of_rows(output.value, problem)
     yield from ((output.target, output.subscripts) for output in problem.outputs if output.is_per_element)
 
 
-def _unbounded_reads(expr: Expr) -> Iterator[ElementRef]:
-    """The reads without a boundary rule; none in the subscripts of another."""
+def _reads_of_rows(expr: Expr, problem: RowProblem) -> Iterator[ElementRef]:
+    """The reads of whole rows; none in the subscripts of another."""
     match expr:
-        case Read(boundary=boundary):
-            if boundary is None:
+        case Read():
+            if _is_whole(expr, problem):
                 yield expr.array, expr.subscripts
         case _:
             for child in children(expr):
-                yield from _unbounded_reads(child)
+                yield from _reads_of_rows(child, problem)

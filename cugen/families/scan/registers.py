@@ -10,6 +10,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.sections import guarded_nodes
+from cugen.pieces.structures.numbered_elements import GatheredStores
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
@@ -155,13 +156,15 @@ class Registers:
             for stored, source in zip(self.storage.values(), prefetch.storage.values(), strict=True)
         )
 
-    def store(self, vectors: Sequence[tuple[Statement, Vector]]) -> tuple[Node, ...]:
+    def store(self, gathered: GatheredStores) -> tuple[Node, ...]:
         """Stores the vector of each statement."""
 
-        def stores(narrow: bool) -> Iterator[Node]:
-            for statement, vector in vectors:
+        def stores(narrow: bool) -> Iterable[Node]:
+            def store(statement: Statement, vector: Vector) -> Store:
                 access = self._access(statement.target, statement, "store", narrow)
-                yield Store(access, self.value(vector) if narrow else vector)
+                return Store(access, self.value(vector) if narrow else vector)
+
+            return gathered.stores(self.lowering, store)
 
         return self._vectors_or_elements(stores)
 

@@ -78,7 +78,7 @@ class ThreadScan:
             return guarded_nodes(inside, (*outer.nodes, *self._each_element(inner, updates)))
         counter = self.registers.element_counter
         inner.nodes, vectors = gather_stores(inner.nodes, self.problem.request, counter, self.lowering)
-        declared = (Let(vector, None, mutable=True) for _, vector in vectors)
+        declared = (Let(vector, None, mutable=True) for vector in vectors.vectors)
         elements = self._each_element(inner, updates)
         return guarded_nodes(inside, (*outer.nodes, *declared, *elements, *self.registers.store(vectors)))
 

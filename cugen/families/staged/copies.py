@@ -95,7 +95,7 @@ def make_tile(
 
 def _origin(source: Array, side: Side, blocks: Mapping[str, Integer], lowering: Lowering, scope: Scope) -> Integer:
     """The first element of a side, possibly out of bounds; a name where it moves from block to block."""
-    first = sympy.Add(integer(side.low), *(_whole(blocks[index] * step) for index, step in side.steps))
+    first = sympy.Add(integer(side.low), *(_whole(blocks[index] * integer(step)) for index, step in side.steps))
     if not side.steps or first.is_Symbol:
         return first
     home = scope.home(frozenset(index for index, _ in side.steps))
@@ -166,7 +166,7 @@ def _thread_number(lowering: Lowering, block: tuple[int, int, int]) -> tuple[Int
     """The thread's number in the block, and the number of threads."""
     number, threads = integer(0), 1
     for axis, size in zip(AXES, block, strict=True):
-        number, threads = number + thread(axis, size, lowering) * threads, threads * size
+        number, threads = number + thread(axis, size, lowering) * integer(threads), threads * size
     return number, threads
 
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import sympy
 
 from cugen.families.staged.config import StagedConfig
 from cugen.families.staged.copies import StagedTile, fill_tiles, make_tile, run_width
 from cugen.families.staged.lowering import StagedLowering
-from cugen.families.staged.tile import Tile
+from cugen.families.staged.tile import Side, Tile
 from cugen.families.staged.tile_walk import TileWalk
-from cugen.pieces.blocks import define_index, make_grid, thread
+from cugen.pieces.blocks import define_constant, define_index, make_grid, thread
 from cugen.pieces.grid import AXES, divides
 from cugen.pieces.kernels import assemble, new_lowering, tile_bytes
 from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
-from cugen.plan.nodes import Barrier, Comparison, Declare, Guard, Node, ReturnUnless, Section
+from cugen.plan.nodes import Barrier, Comparison, Declare, Define, Guard, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, ceil_div, integer
+from cugen.plan.symbols import Integer, Size, ceil_div, integer
+from cugen.plan.traversal.sections import dissolved
+from cugen.plan.traversal.usage import free_symbols
 
 
 class StagedBuilder:
@@ -33,23 +36,64 @@ class StagedBuilder:
         self.lowering = StagedLowering(base.names, base.arrays, base.symbols, base.ranges)
         self.extents = list(map(self.context.extent, config.order))
         self.dynamic_bytes = 0  # of the tiles made so far
+        self.sizes: dict[tuple[str, int], Define] = {}  # by hints for their names
+        self.spans = {index.name: config.span(index.name) for index in config.order}
+        self.block = config.block
 
     def kernel(self) -> Kernel:
         config, lowering = self.config, self.lowering
-        spans = [config.span(index.name) for index in config.order]
-        counts = [ceil_div(extent, span) for extent, span in zip(self.extents, spans, strict=True)]
+        if config.walk is None:
+            self.spans = {name: self._named(f"BLOCK_{name.upper()}", span) for name, span in self.spans.items()}
+            threads = [self._threads(index.name) for index in config.order[: len(AXES)]]
+            x, y, z = (*threads, *config.block[len(threads) :])
+            self.block = x, y, z
+        counts = [ceil_div(extent, span) for extent, span in zip(self.extents, self.spans.values(), strict=True)]
         blocks = make_grid(counts, lowering, self.request.target)
         coordinates = dict(zip((index.name for index in config.order), blocks.coordinates, strict=True))
         if config.walk is None:
             origins = Scope()
-            declared, copies, stored = self.tiles(config.tiles, coordinates, origins)
+            declared, copies, stored = self.tiles(tuple(map(self._with_sizes, config.tiles)), coordinates, origins)
             first = Section("origins", tuple(origins.nodes))
             sections = (declared, first, copies, stored, *self._outputs(coordinates))
         else:
             sections = TileWalk(self, config.walk).sections(coordinates)
+        values = {node.index.symbol: node.index.definition for node in self.sizes.values()}
+        x, y, z = (count.xreplace(values) for count in blocks.grid)
+        used = free_symbols(dissolved(sections))
+        sizes = Section("sizes", tuple(node for node in self.sizes.values() if node.index.symbol in used))
         return assemble(
-            self.request, lowering, "staged", sections, blocks.grid, config.block, reasons=(self._reason(),)
+            self.request, lowering, "staged", (sizes, *sections), (x, y, z), config.block, reasons=(self._reason(),)
         )
+
+    def _named(self, name_hint: str, value: int) -> int:
+        """A size with a name in C, the same for equal sizes; 1 has none."""
+        if value == 1:
+            return value
+        if (name_hint, value) not in self.sizes:
+            self.sizes[name_hint, value] = define_constant(name_hint, value, self.lowering)
+        return Size(value, self.sizes[name_hint, value].index.symbol)
+
+    def _threads(self, name: str) -> int:
+        """The threads of the block along an index."""
+        if self.config.outputs.get(name, 1) == 1:
+            return self.spans[name]
+        return self._named(f"THREADS_{name.upper()}", self.config.threads.get(name, 1))
+
+    def _with_sizes(self, tile: Tile) -> Tile:
+        """The tile with names for the sides that move from block to block."""
+        return replace(tile, sides=tuple(self._with_size(side) if side.steps else side for side in tile.sides))
+
+    def _with_size(self, side: Side) -> Side:
+        steps = []
+        for name, step in side.steps:
+            factor, remainder = divmod(step, int(self.spans[name]))
+            steps.append((name, step if remainder else self.spans[name] * factor))
+        name = side.steps[0][0].upper()
+        low = side.low
+        if low < 0:
+            halo = self._named(f"HALO_{name}", -low)
+            low = Size(low, -integer(halo))
+        return Side(tuple(steps), low, self._named(f"TILE_{name}", side.count))
 
     def tiles(
         self,
@@ -77,7 +121,7 @@ class StagedBuilder:
         def width_of(staged: StagedTile) -> int:
             return 1 if known is None else run_width(staged, self.context, known)
 
-        copies = fill_tiles(lowering, made, self.config.block, width_of)
+        copies = fill_tiles(lowering, made, self.block, width_of)
         return (
             Section("tiles", tuple(Declare(tile.array) for tile in made)),
             Section("copies", copies),
@@ -94,7 +138,7 @@ class StagedBuilder:
             name, count = index.name, config.outputs.get(index.name, 1)
             size = config.threads.get(name, 1)
             local = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
-            first = blocks[name] * config.span(name) + local
+            first = blocks[name] * integer(self.spans[name]) + local
             lowering.local[name] = local
             if count > 1:
                 several.insert(0, (name, extent, first, count))
@@ -115,11 +159,11 @@ class StagedBuilder:
             lower_statements(self.request, lowering, scope)
             return (Section("compute", tuple(scope.nodes)),)
         (name, extent, first, count), *inner = several
-        size = self.config.threads.get(name, 1)
+        threads = integer(self._threads(name))
         counter = loop_variable(f"{name}_step", count, lowering)
-        lowering.local[name] = lowering.local[name] + counter.symbol * size
+        lowering.local[name] = lowering.local[name] + counter.symbol * threads
         below = ceil_div(extent, self.config.span(name)) * self.config.span(name)
-        output = define_index(name, first + counter.symbol * size, extent, lowering, below=below)
+        output = define_index(name, first + counter.symbol * threads, extent, lowering, below=below)
         is_whole = divides(self.config.span(name), extent, self.context)
         partial = () if is_whole else (Comparison(output.index.symbol, "<", extent),)
         body = guarded("if_output_in_bounds", partial, self._each(inner))

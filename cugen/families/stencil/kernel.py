@@ -248,8 +248,9 @@ class StencilBuilder:
             scope.nodes.append(unrolled(v, self._element_stores(inner.nodes, first + v.symbol)))
             return
         body, vectors = gather_stores(inner.nodes, self.request, v, lowering)
-        scope.nodes += [Let(vector, None, mutable=True) for _, vector in vectors]
-        scope.nodes += [unrolled(v, body), *(self._store(vector, statement, first, v) for statement, vector in vectors)]
+        scope.nodes += [Let(vector, None, mutable=True) for vector in vectors.vectors]
+        stores = vectors.stores(lowering, lambda statement, vector: self._store(vector, statement, first, v))
+        scope.nodes += [unrolled(v, body), *stores]
 
     def _element_stores(self, nodes: Sequence[Node], index: Integer) -> list[Node]:
         """The nodes of an output of a row with its stores, where it is in bounds."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comparison, Guard, Let, Load
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import computed_parts, to_integer
@@ -57,6 +57,15 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     home.nodes.append(Load(local, access, guard, otherwise, checked))
     home.remember(read, local)
     return local
+
+
+def unnamed(value: Expr, scope: Scope) -> Expr:
+    """The element itself in place of a local that was just loaded for a single use."""
+    match scope.nodes[-1:]:
+        case [Load(local=local, access=access, guard=None)] if local == value:
+            scope.nodes.pop()
+            return Element.of(access)
+    return value
 
 
 def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import sympy
 
 from cugen.plan.intervals import bound_local, interval
+from cugen.plan.lowering.reads import unnamed
 from cugen.plan.nodes import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
-from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
+from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, floor_quotient, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
     Const,
@@ -55,6 +56,12 @@ _OPERATORS = {
     "any": "or",
     "all": "and",
 }
+
+# Reductions that evaluate each term once, whatever terms were before it.
+_USES_ONCE = ("sum", "prod", "max", "peak", "min")
+
+# Comparisons with both sides negated.
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
@@ -136,7 +143,7 @@ def _loop(
 ) -> None:
     """The loop nest over `indices`; conditions are tested as far out as possible."""
     if not indices:
-        _accumulate(lowering, reduction, conditions, local, second, scope)
+        _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True)
         return
     index, *inner_indices = indices
     extent = to_integer(index.extent, lowering.symbols)
@@ -191,30 +198,31 @@ def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.S
 
 
 def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
-    """The condition as `symbol < e` or `symbol >= e`, if it has that form."""
+    """The condition as `symbol < e` or `symbol >= e`, if it is linear in the symbol."""
     guard = to_guard(condition, lowering.symbols)
     if guard is None or len(guard.terms) != 1:
         return None
     (term,) = guard.terms
-    difference = term.left - term.right
+    difference = (term.left - term.right).expand()
     coefficient = difference.coeff(symbol)
-    offset = difference - coefficient * symbol
-    if coefficient not in (1, -1) or symbol in offset.free_symbols or term.operator in ("==", "!="):
+    offset = (difference - coefficient * symbol).expand()
+    if not coefficient.is_Integer or coefficient == 0 or symbol in offset.free_symbols:
         return None
-    # The condition is symbol·c + offset OP 0; with c = -1 both sides change sign.
-    operator = term.operator
+    # The condition is symbol * coefficient + offset OP 0; a negative coefficient changes the signs of both sides.
+    operator, divisor = term.operator, abs(int(coefficient))
     limit = -offset
-    if coefficient == -1:
-        limit, operator = offset, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
+    if coefficient < 0:
+        limit, operator = offset, _MIRRORED.get(operator, operator)
     match operator:
         case "<":
-            return Comparison(symbol, "<", limit)
+            return Comparison(symbol, "<", floor_quotient(limit + divisor - 1, divisor))
         case "<=":
-            return Comparison(symbol, "<", limit + 1)
+            return Comparison(symbol, "<", floor_quotient(limit, divisor) + 1)
         case ">":
-            return Comparison(symbol, ">=", limit + 1)
-        case _:
-            return Comparison(symbol, ">=", limit)
+            return Comparison(symbol, ">=", floor_quotient(limit, divisor) + 1)
+        case ">=":
+            return Comparison(symbol, ">=", floor_quotient(limit + divisor - 1, divisor))
+    return None
 
 
 def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condition | None:
@@ -263,9 +271,14 @@ def _accumulate(
     second: Local,
     scope: Scope,
     begun: bool = False,
+    is_last: bool = False,
 ) -> None:
+    """`is_last`: nothing else in the scope may use the term."""
+
     def step(inner: Scope) -> None:
         value = lowering.lower(reduction.body, inner)
+        if is_last and reduction.kind in _USES_ONCE:
+            value = unnamed(value, inner)
         if reduction.kind == "sum":
             extents = (to_integer(index.extent, lowering.symbols) for index in reduction.indices)
             count = math.prod(max(bounds(extent, lowering.ranges)[1], 1) for extent in extents)

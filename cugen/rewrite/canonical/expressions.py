@@ -6,7 +6,8 @@ becomes
 Neutral elements are left out where no bit of a result changes, subscripts that equal an index, as those of windows of
 one element do, become that index unless it may be longer than the dimension, and nested reductions of one kind are one.
 Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
-Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for.
+Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for, without
+those that hold for all values of the indices; conditions on other indices are a choice round a sum.
 Factors that all terms of a sum have are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but
 the order of sums, which a spec doesn't fix, these factors and this quotient, which have no more roundings.
 """
@@ -15,13 +16,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import copysign
 
 from cugen.rewrite.canonical.mish import gate
 from cugen.rewrite.sums.factors import with_outer_factors
-from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
+from cugen.spec.expressions import (
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    Select,
+    conjuncts,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Array, Param, Spec, Statement
-from cugen.spec.prove.affine import AffineForm, Atom, Variable, affine_form
+from cugen.spec.prove.affine import AffineForm, Atom, Variable, affine_form, atom_form
 from cugen.spec.prove.nonnegative import is_provably_nonnegative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL, INT64
@@ -62,6 +78,23 @@ class _Scope:
         """Whether an index is provably no longer than a dimension, as bare subscripts are. `i + 0` may be guarded."""
         longer = affine_form(extent, self.params) - affine_form(self.extents[name], self.params)
         return is_provably_nonnegative(longer, (), self.params)
+
+    def always_holds(self, condition: Expr) -> bool:
+        """Whether an inequality of integers is proved for all values of the indices in scope."""
+        match condition:
+            case Op(name="lt" | "le", args=(low, high)) | Op(name="gt" | "ge", args=(high, low)):
+                pass
+            case _:
+                return False
+        if any(node.dtype != INT64 or isinstance(node, Read) for side in (low, high) for node in walk(side)):
+            return False
+        facts = []
+        for index, extent in self.extents.items():
+            value = atom_form(Variable(index))
+            facts += [value, affine_form(extent, self.params) - value - 1]
+        difference = affine_form(high, self.params) - affine_form(low, self.params)
+        is_strict = condition.name in ("lt", "gt")
+        return is_provably_nonnegative(difference - int(is_strict), facts, self.params)
 
 
 def _statement(statement: Statement, scope: _Scope) -> Statement:
@@ -106,7 +139,7 @@ def _value(expr: Expr, scope: _Scope) -> Expr:
         case Op(name="tanh") if (quotient := gate(expr)) is not None:
             return quotient
         case Reduce():
-            return _reduction(expr)
+            return _under_common_condition(_reduction(expr, scope))
     return expr
 
 
@@ -136,12 +169,12 @@ def _negated(condition: Expr) -> Expr:
     return Op("not", (condition,), BOOL)
 
 
-def _reduction(reduction: Reduce) -> Reduce:
+def _reduction(reduction: Reduce, scope: _Scope) -> Reduce:
     """The reduction without zeros among the terms of a sum, which begins at 0.0, and one with a nested one."""
     if reduction.kind == "sum":
         reduction = _without_zeros(reduction)
     if reduction.where is not None:
-        reduction = replace(reduction, where=_with_bounds(reduction.where))
+        reduction = replace(reduction, where=_without_certain(_with_bounds(reduction.where), scope))
     body = reduction.body
     if not isinstance(body, Reduce) or (body.kind, body.dtype) != (reduction.kind, reduction.dtype):
         return reduction
@@ -149,6 +182,20 @@ def _reduction(reduction: Reduce) -> Reduce:
         return reduction
     where = reduction.where if body.where is None else both(reduction.where, body.where)
     return replace(reduction, body=body.body, indices=(*reduction.indices, *body.indices), where=where)
+
+
+def _under_common_condition(reduction: Reduce) -> Expr:
+    """A sum in a choice, if conditions on other indices than its own leave out all terms or none."""
+    names = {index.name for index in reduction.indices}
+    parts = conjuncts(reduction.where)
+    common = [
+        part for part in parts if not (free_indices(part) & names or any(isinstance(n, Read) for n in walk(part)))
+    ]
+    if reduction.kind != "sum" or not common:
+        return reduction
+    condition, where = reduce(both, common, None), reduce(both, [part for part in parts if part not in common], None)
+    assert condition is not None
+    return Select(condition, replace(reduction, where=where), Const(0, reduction.dtype), reduction.dtype)
 
 
 def _without_zeros(reduction: Reduce) -> Reduce:
@@ -192,6 +239,13 @@ def _with_bounds(condition: Expr) -> Expr:
             return condition
     first, second = (_with_bounds(Op(name, pair, BOOL)) for pair in pairs)
     return both(first, second)
+
+
+def _without_certain(condition: Expr, scope: _Scope) -> Expr | None:
+    """The condition without conjuncts that always hold; None if all of them do."""
+    parts = conjuncts(condition)
+    needed = [part for part in parts if not scope.always_holds(part)]
+    return condition if len(needed) == len(parts) else reduce(both, needed, None)
 
 
 def both(first: Expr | None, second: Expr) -> Expr:

@@ -10,7 +10,7 @@ import cugen
 from cugen.analysis import occupancy
 from cugen.analysis.launches.facts import facts
 from cugen.machine import UnknownDevice
-from cugen.schedule.splitting import plan_context
+from cugen.schedule.splitting.context import plan_context
 from cugen.spec.load import load_text
 from tests.drawn import examples
 

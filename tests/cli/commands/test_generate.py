@@ -155,7 +155,7 @@ def test_a_number_of_processes_is_at_least_one(cli: Cli, spec: Path, jobs: str) 
 
 def test_a_file_in_the_place_of_the_folder_is_named(cli: Cli, spec: Path) -> None:
     answer = cli("generate", spec, "-o", spec)
-    assert (answer.status, answer.err) == (2, f"error: {spec}: it is a file, not a folder\n")
+    assert (answer.status, answer.err) == (2, f"error: `-o {spec}`: {spec} is a file, not a folder\n")
 
 
 def test_two_kernels_of_one_name_are_refused(cli: Cli, spec: Path, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def definition(kernel, name: str) -> str:
         ("k <= m", "", "BK * ((m0 + BK + BM - 1) / BK)"),
         ("k >= n", "n0", "BK * ((K + BK - 1) / BK) - k_offset"),
         ("k > n", "BK * ((n0 + 1) / BK)", "BK * ((K + BK - 1) / BK) - k_offset"),
+        ("2 * k < 3 * m", "", "BK * ((min(K, (3 * m0 + 3 * BM - 2) / 2) + BK - 1) / BK)"),
         ("m - 8 <= k <= m", "max(0, m0 - 8)", "BK * ((m0 + BK + BM - 1) / BK) - k_offset"),
     ],
 )
@@ -101,7 +102,6 @@ def test_stages_of_an_operand_request_gemm(planned):
         (SMALL + ", split_k: 2", "float32", "split-K and stream-K divide all of K"),
         ("split_k: 2, reduction: cluster", "float32", "split-K and stream-K divide all of K"),
         (SMALL + ", stream_k: 1", "float32", "split-K and stream-K divide all of K"),
-        ("cores: tensor", "float64", "tensor cores multiply whole fragments"),
         (SMALL + ", prefetch: interleaved", "float32", "here may be 0"),
     ],
 )
@@ -171,7 +171,8 @@ def test_drawn_kernels_are_right(prove, data):
         data.draw(st.integers(-99, 99)),
     )
     operator = data.draw(st.sampled_from(["<", "<=", ">", ">="]))
-    condition = f"k {operator} {slope} * {index} + {constant}"
+    factor = data.draw(st.sampled_from([1, 1, 2, 3, -2]))
+    condition = f"{factor} * k {operator} {slope} * {index} + {constant}"
     if data.draw(st.booleans()):
         condition += data.draw(st.sampled_from([" and k <= m", " and k > n - 7", " and k < 100"]))
     dtype = data.draw(st.sampled_from(["float32", "float64", "int32", "float16"]))

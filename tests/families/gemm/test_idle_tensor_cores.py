@@ -30,11 +30,6 @@ schedule: {{{schedule}}}
         (product_of("float16", "family: tiled"), "tensor_float16", "`tiled` multiplies on CUDA cores"),
         (product_of("int8", "family: direct"), "tensor_int8", "`direct` multiplies on CUDA cores"),
         (
-            product_of("float16", "family: gemm").replace("n], k)", "n], k, where=k <= m)"),
-            "tensor_float16",
-            "tensor cores multiply whole fragments, of which a condition masks single terms",
-        ),
-        (
             product_of("float32", "family: gemm, cores: cuda", more="accumulate: {tf32: true}"),
             "tensor_tf32",
             "`cores: cuda` requests CUDA cores",
@@ -50,7 +45,7 @@ schedule: {{{schedule}}}
             "CUDA cores are as fast or faster by their peaks",
         ),
     ],
-    ids=["cores: cuda", "lanes", "tiled", "direct", "condition", "tf32", "slices", "float64"],
+    ids=["cores: cuda", "lanes", "tiled", "direct", "tf32", "slices", "float64"],
 )
 def test_tensor_cores_that_are_left_idle_are_named_with_the_reason(planned, text, peak, reason):
     idle = planned(text).idle_unit

@@ -113,6 +113,7 @@ CONDITIONS = [
     "m - 40 <= k and k <= n + 3",
     "2 * m - 60 <= k and k < 3 * n - m",
     "k < 50 - m",
+    "3 * k <= 2 * m + 5 and 2 * n - 7 <= 5 * k",
     "k > 16 and k < 30",
 ]
 

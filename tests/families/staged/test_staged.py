@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.nodes import Barrier
+from cugen.plan.symbols import evaluate
 from cugen.plan.traversal.walking import accesses, walk_nodes
 from cugen.runtime.honesty import check_honesty
 
@@ -81,7 +82,8 @@ def accelerations(n, schedule=""):
 def staged_tiles(kernel) -> dict[str, tuple[int, ...]]:
     """The shapes of the tiles in shared memory, by name."""
     tiles = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.space == "shared"}
-    return {name: tuple(map(int, array.shape)) for name, array in tiles.items()}
+    constants = {name: low for name, (low, high) in kernel.ranges if low == high}
+    return {name: tuple(evaluate(side, constants) for side in array.shape) for name, array in tiles.items()}
 
 
 # The kernel

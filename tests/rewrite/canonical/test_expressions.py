@@ -52,6 +52,15 @@ def value_of(spec):
             "sum(x[i, j], j, where=maximum(abs(i - j), j) < 4)",
             "sum(x[i, j], j, where=i - j < 4 and -(i - j) < 4 and j < 4)",
         ),
+        ("sum(x[i, j], j, where=2 * j < 2 * N)", "sum(x[i, j], j)"),
+        ("sum(x[i, j], j, where=3 * i < S)", "sum(x[i, j], j) if 3 * i < S else 0"),
+        ("sum(x[i, j], j, where=i < 2 and j > i)", "sum(x[i, j], j, where=j > i) if i < 2 else 0"),
+        ("sum(sum(x[p, j], j, where=p < 3), p) + x[i, 0]", "sum(x[p, j], p, j, where=p < 3) + x[i, 0]"),
+        ("sum(x[i, j] if i + j < M + N and j > i else 0, j)", "sum(x[i, j], j, where=j > i)"),
+        (
+            "sum(x[i, j], j, where=j >= 0 and j > i and x[i, j] > 0)",
+            "sum(x[i, j] if x[i, j] > 0 else 0, j, where=j > i)",
+        ),
         ("sum(sum(x[p, j], j, where=j > p), p, where=p < i)", "sum(x[p, j], p, j, where=p < i and j > p)"),
     ],
 )
@@ -74,6 +83,9 @@ def test_a_spelling_has_the_form_of_the_plain_one_and_its_results(spelt, plain):
         "sum(max(x[p, j], j), p) + x[i, 0]",
         "sum(x[i, j], j, where=minimum(i, 3) < j)",
         "sum(x[i, j], j, where=abs(i - j) >= 2)",
+        "sum(x[i, j], j, where=2 * j < 2 * N - 2)",
+        "max(x[i, j], j, where=3 * i < S)",
+        "sum(x[i, j], j, where=k[i, 0] > 0)",
         "sum(x[i, j], j, where=j < minimum(k[i, 0], 3))",
     ],
 )

@@ -15,7 +15,7 @@ from cugen.rewrite.transposed.solve_congruences import with_solved_congruences
 from cugen.runtime.inputs import draw as draw_inputs
 from cugen.runtime.inputs import known_params
 from cugen.schedule.planner import make_plan
-from cugen.schedule.splitting import plan_context
+from cugen.schedule.splitting.context import plan_context
 from cugen.spec.expressions import Op, Read, Reduce, free_indices, walk
 from cugen.spec.load import load_text
 from cugen.spec.prove.affine import text_of

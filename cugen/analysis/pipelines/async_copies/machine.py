@@ -256,7 +256,7 @@ class Machine:
                 result |= self.run(node.then if holds else node.orelse, {state}, values, k)
             elif is_synchronising and not _is_uniform(node, values):
                 raise NotRecognised("a barrier or a commit group is in a branch of some threads")
-            elif is_synchronising:
+            elif is_synchronising or (_is_uniform(node, values) and self._only_reads(node)):
                 result |= self.run(node.then, {state}, values, k) | self.run(node.orelse, {state}, values, k)
             elif _is_uniform(node, values) and self._touches(node):
                 raise NotRecognised("the condition of a copy isn't one of k-tiles")
@@ -299,6 +299,9 @@ class Machine:
 
     def _touches(self, node: Node) -> bool:
         return bool(self._accesses((node,)))
+
+    def _only_reads(self, node: Node) -> bool:
+        return {access.is_load for access in self._accesses((node,))} == {True}
 
     def _reads_and_writes(self, nodes: tuple[Node, ...]) -> bool:
         return len({access.is_load for access in self._accesses(nodes)}) == 2

@@ -33,6 +33,11 @@ class KMajorPipeline(OperandPipeline):
     def is_tile_k_major(self) -> bool:
         return True
 
+    def tile_element(self, stage: Integer, k: Integer, mn: Integer, mn_in_matrix: Integer) -> Access:
+        # Rows that are 8 apart have the same permutation.
+        k = self._swizzled(k, mn_in_matrix) if self._is_swizzled else k
+        return Access(self.tile, self.in_tile(stage, mn, k), "load")
+
     def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         if self._is_swizzled:
             k = BitXor(k, self._load_swizzle.index.symbol)

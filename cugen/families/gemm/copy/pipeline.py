@@ -115,6 +115,10 @@ class OperandPipeline:
     def load(self, stage: Integer, k: Integer, mn: Integer, width: int) -> Access:
         return Access(self.tile, self.in_tile(stage, k, mn), "load", width)
 
+    def tile_element(self, stage: Integer, k: Integer, mn: Integer, mn_in_matrix: Integer) -> Access:
+        """A load of a single element of the tile; `mn_in_matrix` is its offset in matrices of 8 along M or N."""
+        return self.load(stage, k, mn, 1)
+
     def in_tile(self, *subscripts: Integer) -> tuple[Integer, ...]:
         """Subscripts of the tile, without the stage where there is one only."""
         return subscripts[-len(self.tile.shape) :]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cugen.families.contraction.k_range import KBounds, guarded
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
+from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Declare, Index, LoadMatrix, Mma, Node, Store
+from cugen.plan.nodes import Comment, Declare, For, If, Index, LoadMatrix, Loop, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
-from cugen.spec.expressions import Expr, Op
+from cugen.spec.expressions import Expr, Op, free_indices
 from cugen.spec.types import UINT32
 
 _ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
@@ -36,16 +38,15 @@ class TensorFragment:
 
 
 class TensorFragments:
-    """The fragments of both operands. `buffer` selects a register buffer."""
+    """The fragments of both operands. `buffer` selects a register buffer; the k-tile begins at the global `k_tile`."""
 
     description = "register fragments of A and B for one MMA"
 
-    def __init__(self, pipelines: list[OperandPipeline], accumulators: Accumulators) -> None:
+    def __init__(self, pipelines: list[OperandPipeline], accumulators: Accumulators, k_tile: Integer) -> None:
         thread, config = accumulators.thread, accumulators.config
-        self.thread, self.config = thread, config
+        self.thread, self.config, self.accumulators, self.k_tile = thread, config, accumulators, k_tile
         assert config.mma is not None
         self.instruction = config.mma
-        (self.accumulators,) = accumulators.arrays
         a, b = pipelines
         count_m, count_n = config.thread_m // 2, config.thread_n // 2
         self._a = self._fragment(a, thread.m_in_tile, MMA_M, 2, thread.loop_index("i", count_m), count_m)
@@ -110,19 +111,80 @@ class TensorFragments:
         return node
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
-        """The instructions of a warp tile for one `mma_k`."""
+        """The instructions of a warp tile for one `mma_k`; in boundary tiles, those with no masked term."""
         a, b = self._a, self._b
         i, j = a.instruction.symbol, b.instruction.symbol
-        node: Node = Mma(
-            Access(self.accumulators, (2 * i, 2 * j), "store", 2),
-            Access(self.accumulators, (2 * i + 1, 2 * j), "store", 2),
+        (accumulators,) = self.accumulators.arrays
+        mma = Mma(
+            Access(accumulators, (2 * i, 2 * j), "store", 2),
+            Access(accumulators, (2 * i + 1, 2 * j), "store", 2),
             Access(a.registers, (buffer, i, integer(0)), "load", a.elements),
             Access(b.registers, (buffer, j, integer(0)), "load", b.elements),
             self.instruction,
         )
-        for fragment in (b, a):
-            node = unrolled(fragment.instruction, (node,), stop=fragment.count)
-        return (node,)
+        all_terms = _repeated(mma, (self._a, self._b))
+        if not self.thread.contraction.conditions:
+            return (all_terms,)
+        bounded, others = self._bounded_fragments()
+        unmasked = If(self._k_bounds().unmasked(self.k_tile + k), (_repeated(mma, others),))
+        comment = Comment("no term of the k-tile is masked")
+        is_unmasked = self.thread.k_bounds.unmasked(self.k_tile)
+        return (If(is_unmasked, (comment, all_terms), (_repeated(unmasked, bounded),)),)
+
+    def masked_terms(self, stage: Integer, k_step: Index, first_k: Integer) -> tuple[Node, ...]:
+        """Adds the unmasked terms of those instructions that have masked ones, too, one by one from the tiles of a
+        stage: masked terms may be infinite, so that multiplying them by 0 would not do. `first_k` is that of a k step,
+        in the k-tile."""
+        thread, contraction, lowering = self.thread, self.thread.contraction, self.thread.lowering
+        if not contraction.conditions:
+            return ()
+        a, b, u = self._a, self._b, thread.loop_index("u", self.instruction.k)
+        h, v = thread.loop_index("h", a.halves), thread.loop_index("v", 2)
+        row = define("row", a.offset + a.instruction.symbol * a.stride + _ROW_DISTANCE * h.symbol, lowering)
+        column = define("column", thread.n_in_tile + b.instruction.symbol * b.stride + v.symbol, lowering)
+        m, n, k = row.index.symbol, column.index.symbol, first_k + u.symbol
+        elements = {
+            a.pipeline.operand.read: Element.of(a.pipeline.tile_element(stage, k, m, thread.lane_m)),
+            b.pipeline.operand.read: Element.of(b.pipeline.tile_element(stage, k, n, 2 * thread.lane_n + v.symbol)),
+        }
+        accumulator = 2 * a.instruction.symbol + h.symbol, 2 * b.instruction.symbol + v.symbol
+        symbols = {
+            **lowering.symbols,
+            contraction.m.name: thread.tile_origin[contraction.m.name] + m,
+            contraction.n.name: thread.tile_origin[contraction.n.name] + n,
+            contraction.k.name: self.k_tile + k,
+        }
+        adds = self.accumulators.add_terms(accumulator, elements.get)
+        of_row = unrolled(v, (column, *guarded(lowering, contraction.conditions, symbols, adds)), stop=2)
+        of_instruction = unrolled(h, (row, of_row), stop=a.halves)
+        bounded, others = self._bounded_fragments()
+        of_k = Loop(u, integer(0), integer(self.instruction.k), rolled=True)
+        boundary = If(
+            self._k_bounds().boundary(self.k_tile + first_k), (For(of_k, (_repeated(of_instruction, others),)),)
+        )
+        k_steps = Loop(k_step, integer(0), integer(self.config.warp_k), self.config.fragment_k, rolled=True)
+        comment = Comment("terms of a boundary tile that share an instruction with masked ones")
+        is_boundary = thread.k_bounds.boundary(self.k_tile)
+        return (If(is_boundary, (comment, For(k_steps, (_repeated(boundary, bounded),)))),)
+
+    def _bounded_fragments(self) -> tuple[list[TensorFragment], list[TensorFragment]]:
+        """The fragments of operands on whose M or N a condition depends, and the others."""
+        names = frozenset[str]().union(*map(free_indices, self.thread.contraction.conditions))
+        fragments = self._a, self._b
+        bounded = [fragment for fragment in fragments if fragment.pipeline.operand.mn.name in names]
+        return bounded, [fragment for fragment in fragments if fragment not in bounded]
+
+    def _k_bounds(self) -> KBounds:
+        """The bounds of k in the accumulators of the current instruction."""
+        a, b = self._a, self._b
+        return self.thread.k_bounds_of_fragment(a.instruction.symbol * a.stride, b.instruction.symbol * b.stride)
+
+
+def _repeated(node: Node, fragments: Sequence[TensorFragment]) -> Node:
+    """The node in unrolled loops over the instructions along each fragment's M or N, the first outermost."""
+    for fragment in reversed(fragments):
+        node = unrolled(fragment.instruction, (node,), stop=fragment.count)
+    return node
 
 
 def _rounded(value: Expr) -> Expr:

@@ -82,10 +82,10 @@ class Accumulators:
         conditions = contraction.conditions
         symbols = {**lowering.symbols, contraction.k.name: k_tile + k}
         if config.is_scalar:
-            return guarded(lowering, conditions, symbols, self._add_terms((), factor))
+            return guarded(lowering, conditions, symbols, self.add_terms((), factor))
         i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
         row, column = value_of(i), value_of(j)
-        adds = self._add_terms((row, column), factor)
+        adds = self.add_terms((row, column), factor)
         in_order = _in_order(thread, i, j, tuple(adds))
         if not conditions:
             return in_order
@@ -97,7 +97,7 @@ class Accumulators:
         of_element = [c for c in conditions if config.is_resident or n in free_indices(c)]
         of_row = [condition for condition in conditions if condition not in of_element]
         if not config.is_strided:
-            adds = self._add_terms((row, column), factor)
+            adds = self.add_terms((row, column), factor)
         of_columns = repeated(j, guarded(lowering, of_element, symbols, adds), config.thread_n)
         masked = repeated(i, guarded(lowering, of_row, symbols, list(of_columns)), config.thread_m)
         if config.is_strided:
@@ -105,7 +105,7 @@ class Accumulators:
         in_order = (Comment("no term of the k-tile is masked"), *in_order)
         return (If(thread.k_bounds.unmasked(k_tile), in_order, masked),)
 
-    def _add_terms(self, element: tuple[Integer, ...], factor: Factor) -> list[Node]:
+    def add_terms(self, element: tuple[Integer, ...], factor: Factor) -> list[Node]:
         """Adds the term of every reduction to its accumulator, that at `element` of an array."""
         nodes: list[Node] = []
         for reduction, accumulator in zip(self.thread.contraction.reductions, self.values, strict=True):

@@ -1,19 +1,13 @@
-"""The roles of a warp-specialised kernel: what each warpgroup, the producer warp among them, executes in the loops over
-output tiles and k-tiles.
+"""The events and loops of a kernel's nodes, in order.
 
 Conditions on `threadIdx` are evaluated for every thread of the block. Loops round waits or arrivals stay symbolic: the
 loop over k-tiles, and round it that over output tiles. Others with synchronisation in them have constant bounds and are
 unrolled; those without are passed once, `times` their trips.
-
-The k-tiles of a block are numbered over its output tiles: FILL = WAVE * T + K_TILE, with T trips of the loop over
-k-tiles. Any subexpression of that value plus a constant is replaced by FILL plus the constant; after the loop over
-k-tiles FILL is the last of the output tile. With stream-K T isn't the same for all work units, which take the place of
-output tiles: FILL = k_tiles_before + K_TILE, with the kernel's own name for the k-tiles of the units before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,11 +26,9 @@ from cugen.analysis.pipelines.expressions import (
     first_k_tile,
     is_of_tile,
     numbered,
-    of_rank,
     reduced,
 )
-from cugen.analysis.totals.affine import evaluator, quasi_period
-from cugen.machine.wgmma import WARPGROUP
+from cugen.analysis.pipelines.roles.events import Event, Item, PipelineLoop, Scope
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import (
     COMPARISONS,
@@ -64,142 +56,6 @@ from cugen.plan.traversal.walking import accesses_of, walk_nodes
 _MAX_UNROLLED = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Where a node is: the threads that get there, the values of its indices, and `first`, the first k-tile of an
-    output tile in which it runs. `chosen`: other conditions on the k-tile, which are those of the whole block. `times`:
-    trips of loops round it, None if unknown. `certain`: under no condition of data or sizes. `base`: the value of FILL
-    over WAVE and K_TILE, None before the loop over k-tiles, which ends at `k_stop`. Of an event that copies a k-tile
-    `ahead` of the current one by so many, FILL is that one's number."""
-
-    threads: frozenset[int]
-    values: Mapping[sympy.Symbol, Integer]
-    base: Integer | None = None
-    first: int = 0
-    chosen: tuple[Comparison, ...] = ()
-    times: int | None = 1
-    certain: bool = True
-    k_stop: Integer | None = None
-    ahead: int = 0
-
-    @property
-    def always(self) -> bool:
-        """Whether it runs in each k-tile from `first` on."""
-        return self.certain and not self.chosen
-
-    @property
-    def is_of_k_tiles(self) -> bool:
-        """Whether it runs in some k-tiles, or all, of each output tile."""
-        return self.certain and not any(map(is_of_tile, self.chosen))
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A node with its scope."""
-
-    node: Node
-    scope: Scope
-    all_threads: frozenset[int] = frozenset()  # that execute it, where `scope` has those of one role
-
-    @property
-    def threads(self) -> frozenset[int]:
-        return self.scope.threads
-
-    def value(self, expr: Integer) -> Integer:
-        """The expression over FILL, THREAD and params."""
-        value = numbered(expr.xreplace(self.scope.values), self.scope.base)
-        return reduced(value.xreplace({FILL: FILL - self.scope.ahead})) if self.scope.ahead else value
-
-    def per_thread(self, expr: Integer, wave: int = 0) -> dict[int, int]:
-        """The expression's value for each of the event's threads, in the `wave`-th output tile of a block."""
-        value = self.value(expr).xreplace({WAVE: integer(wave)})
-        if not value.free_symbols <= {THREAD}:
-            raise NotRecognised(f"`{expr}` isn't a function of the thread alone")
-        threads = sorted(self.threads)
-        return dict(zip(threads, map(int, evaluated(value, np.array(threads))), strict=True))
-
-    def per_fill(self, expr: Integer, stages: int) -> dict[int, int]:
-        """The expression's value for each k-tile of two rounds of the stages, after which it repeats; for a single one
-        where the event is executed once."""
-        value, base = self.value(expr), self.scope.base
-        fills = np.arange(2 * stages)
-        if base is not None and base.is_Integer and reduced(value).is_Integer:
-            value, fills = reduced(value), np.array([int(base)])
-        elif not value.free_symbols <= {FILL} or (period := quasi_period(value, FILL)) is None:
-            raise NotRecognised(f"`{expr}` isn't a function of the k-tile's number WAVE * K_TILES + K_TILE")
-        elif period[1] != 0 or 2 * stages % period[0]:
-            raise NotRecognised(f"`{expr}` doesn't repeat after two rounds of the stages")
-        values = evaluator(value, {FILL: (0, int(fills.max()))})({FILL: fills})
-        return dict(zip(map(int, fills), map(int, np.broadcast_to(values, fills.shape)), strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineLoop:
-    """A loop over output tiles or, `over_k`, k-tiles: from `start` to below `stop` by `step`, with its items. Of a loop
-    over work units `condition` is that of the units that there are, and `k_tiles_before`, of the loop over k-tiles in
-    it, the number of those of the units before, over BLOCK_ID and WAVE."""
-
-    start: Integer
-    stop: Integer
-    step: int
-    over_k: bool
-    threads: frozenset[int]
-    items: tuple[Item, ...]
-    trip_range: tuple[int, int]
-    condition: Comparison | None = None
-    k_tiles_before: Integer | None = None
-
-    @property
-    def trips(self) -> Integer:
-        return reduced(FloorDiv(self.stop - self.start + integer(self.step - 1), integer(self.step)))
-
-    @property
-    def only_copies(self) -> bool:
-        """Whether it is over k-tiles, which it doesn't wait for."""
-        return self.over_k and not any(isinstance(event.node, AwaitBarrier | Wgmma) for event in events_in(self.items))
-
-    def has_header_of(self, loop: PipelineLoop) -> bool:
-        """Whether both run over the same values."""
-        return self._header == loop._header
-
-    @property
-    def _header(self) -> tuple[object, ...]:
-        over = (self.trips,) if self.over_k else (self.start, self.stop, self.step)  # k-tiles are numbered from 0 on
-        return *over, self.condition, self.k_tiles_before
-
-
-Item = Event | PipelineLoop
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """What a warpgroup, or the part of one, executes, in order: `before` all, and for each output tile events before
-    the loop over k-tiles, its `body`, and events after it; `after` all. `first_k_tiles`: a loop before, which only
-    copies."""
-
-    threads: range
-    before: tuple[Event, ...] = ()
-    tiles: PipelineLoop | None = None
-    tile_before: tuple[Event, ...] = ()
-    k_tiles: PipelineLoop | None = None
-    body: tuple[Event, ...] = ()
-    tile_after: tuple[Event, ...] = ()
-    after: tuple[Event, ...] = ()
-    first_k_tiles: PipelineLoop | None = None
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        return (*self.before, *self.first_copies, *self.tile_before, *self.body, *self.tile_after, *self.after)
-
-    @property
-    def first_copies(self) -> tuple[Event, ...]:
-        """What the loop over the first k-tiles has in its body."""
-        return _split(self.first_k_tiles.items, self.threads)[0] if self.first_k_tiles else ()
-
-    def executes(self, *kinds: type) -> bool:
-        return any(isinstance(event.node, kinds) for event in self.events)
-
-
 def items_of(kernel: Kernel) -> tuple[Item, ...]:
     """The kernel's events and loops. NotRecognised for forms that the proofs don't cover."""
     if kernel.block[1:] != (1, 1):
@@ -208,64 +64,6 @@ def items_of(kernel: Kernel) -> tuple[Item, ...]:
     # Sizes that are known: names of numbers of tiles are numbers, too.
     known = {name: integer(low) for name, (low, high) in kernel.ranges if low == high}
     return tuple(walk.items(kernel.body, Scope(frozenset(range(kernel.threads)), known)))
-
-
-def is_of_cluster(loop: PipelineLoop, size: int) -> bool:
-    """Whether all blocks of a cluster of this size have the same bounds of a loop."""
-    return len({tuple(of_rank(end, rank, size) for end in (loop.start, loop.stop)) for rank in range(size)}) == 1
-
-
-def events_in(items: tuple[Item, ...]) -> Iterator[Event]:
-    for item in items:
-        if isinstance(item, Event):
-            yield item
-        else:
-            yield from events_in(item.items)
-
-
-def roles_of(items: tuple[Item, ...], threads: int) -> tuple[Role, ...]:
-    """The role of each 128 threads; the producer warp is the last, with fewer."""
-    groups = (range(first, min(first + WARPGROUP, threads)) for first in range(0, threads, WARPGROUP))
-    return tuple(_role(items, group) for group in groups)
-
-
-def _role(items: tuple[Item, ...], group: range) -> Role:
-    first: list[PipelineLoop] = []
-    before, loop, after = _split(items, group, first)
-    if loop is None:
-        return Role(group, before)
-    if loop.over_k:
-        body = _split(loop.items, group)[0]
-        return Role(group, before, None, (), loop, body, after, first_k_tiles=first[0] if first else None)
-    tile_before, k_tiles, tile_after = _split(loop.items, group)
-    if k_tiles is None or not k_tiles.over_k or first:
-        raise NotRecognised("a loop over output tiles has no loop over k-tiles in it, or one before it")
-    body = _split(k_tiles.items, group)[0]
-    return Role(group, before, loop, tile_before, k_tiles, body, tile_after, after)
-
-
-def _split(
-    items: tuple[Item, ...], group: range, first: list[PipelineLoop] | None = None
-) -> tuple[tuple[Event, ...], PipelineLoop | None, tuple[Event, ...]]:
-    """The group's events before and after its only loop. A loop before that only copies is added to `first`."""
-    before: list[Event] = []
-    after: list[Event] = []
-    loop: PipelineLoop | None = None
-    members = frozenset(group)
-    for item in items:
-        if not item.threads & members:
-            continue
-        if isinstance(item, Event):
-            in_role = replace(item.scope, threads=item.threads & members)
-            (after if loop else before).append(Event(item.node, in_role, item.threads))
-        elif loop is not None and first == [] and loop.only_copies:
-            first.append(loop)
-            before, after, loop = [*before, *after], [], item
-        elif loop is not None:
-            raise NotRecognised("a role has more than one loop over k-tiles or output tiles")
-        else:
-            loop = item
-    return tuple(before), loop, tuple(after)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""What each warpgroup of a warp-specialised kernel executes."""

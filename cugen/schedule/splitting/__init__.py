@@ -1,0 +1,1 @@
+"""The canonical form of a spec, and the steps of statements that need several launches."""

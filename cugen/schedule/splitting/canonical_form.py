@@ -1,0 +1,263 @@
+"""The canonical form of a spec, so that how it is spelt decides nothing about how it is planned: that of its
+expressions, and of several forms the one that families other than the fallbacks take most of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from operator import is_
+
+from cugen.families.registry import families, is_specialised
+from cugen.machine import target
+from cugen.plan.context import Context, make_context
+from cugen.plan.request import Request
+from cugen.rewrite.canonical.expressions import with_canonical_expressions
+from cugen.rewrite.canonical.extents import with_canonical_extents
+from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
+from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
+from cugen.rewrite.hoist_reductions import hoisted
+from cugen.rewrite.indices.components import with_components
+from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
+from cugen.rewrite.schedules import schedule_of
+from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.stored.nested_scans import with_stored_scans
+from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
+from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
+from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
+from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
+from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
+from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
+from cugen.schedule.runs import group
+from cugen.schedule.splitting.single_statements import (
+    is_placed,
+    is_taken,
+    single_of,
+    steps_of,
+    target_of,
+)
+from cugen.spec.expressions import Op, Read, Reduce, bound_indices, free_indices, walk
+from cugen.spec.model import Array, Schedule, Spec, Statement
+
+# Multiply-adds of sums of products in another order, relative to those as they are written (heuristics).
+_MIN_WORK_RATIO = 2  # from which on a second launch pays off
+_MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fallbacks are faster than one of these
+
+
+def with_canonical_form(spec: Spec) -> Spec:
+    """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
+    expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
+    canonical = with_canonical_extents(_with_solved_congruences(expressions))
+    return _with_computed_subscripts(with_components(_without_loops(with_short_reductions(canonical))))
+
+
+def with_taken_form(spec: Spec) -> Spec:
+    """The spec in the form that families other than the fallbacks take most of, before statements are split: with
+    nested reductions and operands in temporaries of their own, or without these."""
+    separate = _with_unpacked_operands(with_hoisted_reductions(_with_row_terms(spec)))
+    return _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate)))
+
+
+def _with_solved_congruences(spec: Spec) -> Spec:
+    """The spec with reductions over the solutions of congruences, where these are divided by the modulus, or a family
+    other than the fallbacks takes the statement then or took none before; the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        solved = with_solved_congruences(statement, spec)
+        stepped = {name for name, _ in schedule_of(spec, (statement,)).step}
+        if stepped - {index.name for index in bound_indices(solved.value)}:
+            solved = statement
+        is_better = solved is statement or divides_index(statement)
+        if not is_better:
+            is_better = is_taken(solved, context) or not is_taken(statement, context)
+        statements.append(solved if is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _without_loops(spec: Spec) -> Spec:
+    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then,
+    and none divides it into steps; the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        unrolled = without_loops(statement, spec)
+        is_better = unrolled and not is_taken(statement, context) and is_taken(unrolled, context)
+        is_better = is_better and steps_of(single_of(statement, context)) is None
+        statements.append(unrolled if unrolled and is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _with_computed_subscripts(spec: Spec) -> Spec:
+    """The spec with computed subscripts in the launch that reads at them, where they are in its registers; the same
+    object if there are none."""
+    for written in map(target_of, spec.statements):
+        position = next((n for n, s in enumerate(spec.statements) if target_of(s) == written), None)
+        computed = None if position is None else with_computed_subscripts(spec, position)
+        if computed is not None and not set(computed.targets) & set(group(make_context(computed.spec)).stored):
+            spec = computed.spec
+    return spec
+
+
+def _with_row_terms(spec: Spec) -> Spec:
+    """The spec with reductions over values of rows as one term per row, where a launch that reduces the row takes that;
+    the same object if there are none."""
+    position = 0
+    while position < len(spec.statements):
+        placed = is_placed(spec.statements[position], spec)
+        terms = None if placed else with_row_terms(spec, position)
+        if terms is not None and _is_of_rows(terms):
+            spec, position = terms.spec, position + 1
+        position += 1
+    return spec
+
+
+def _is_of_rows(terms: RowTerms) -> bool:
+    """Whether a family computes the terms together with what their rows are reduced to."""
+    context = make_context(terms.spec)
+    grouping = group(context)
+    (planned,) = (g for g in grouping.groups if any(s.target == terms.target for s in g.statements))
+    request = Request("", planned, context, Schedule(), target(terms.spec.target), grouping.stored)
+    return any(family.mixes and family.takes(request) for family in families())
+
+
+def with_hoisted_reductions(spec: Spec) -> Spec:
+    """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
+    place, or takes short ones in place; the same object if none is hoisted."""
+    return _hoisted(_with_ordered_sums(with_stored_scans(spec)))
+
+
+def _hoisted(spec: Spec) -> Spec:
+    return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
+
+
+def _with_ordered_sums(spec: Spec) -> Spec:
+    """The spec with sums of products nested, where each is hoisted then, and it takes less work, or no family but the
+    fallbacks takes the statement as it is; the same object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        ordered = None if is_placed(statement, spec) else with_contraction_order(statement, context)
+        if ordered is None or not _are_better(ordered, statement, context):
+            statements.append(statement)
+            continue
+        stages = _hoisted(replace(spec, statements=(ordered.statement,))).statements
+        statements.append(ordered.statement if not any(map(_has_nested, stages)) else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _are_better(ordered: OrderedSums, statement: Statement, context: Context) -> bool:
+    if ordered.original_multiply_adds < MIN_MULTIPLY_ADDS:
+        return False
+    if ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds:
+        return True
+    if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or is_taken(statement, context):
+        return False
+    split = steps_of(single_of(statement, context))
+    return split is None or split[0].fallback
+
+
+def _has_nested(statement: Statement) -> bool:
+    """Whether a reduction is inside another."""
+    reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
+    return any(isinstance(node, Reduce) for reduction in reductions for node in walk(reduction.body))
+
+
+def _needs_stages(statement: Statement, spec: Spec) -> bool:
+    """Whether no family but the fallbacks takes the statement, and it asks for no placement."""
+    return not is_placed(statement, spec) and not is_taken(statement, make_context(spec))
+
+
+def _keeps_nested(spec: Spec, statement: Statement) -> bool:
+    """Whether a family takes the statement with its nested reductions in place, and is faster with them there."""
+    request = single_of(statement, make_context(spec)).request()
+    return any(family.keeps_nested is not None and family.keeps_nested(request) for family in families())
+
+
+def _with_unpacked_operands(spec: Spec) -> Spec:
+    """The spec with operands of a few rows' sums unpacked first where a family other than the fallbacks takes the sums
+    then; the same object if there are none."""
+    values = {target_of(s): s.value for s in inlined_statements(spec)}
+    context, statements, arrays = make_context(spec), list[Statement](), list[Array]()
+    for statement in spec.statements:
+        whole = replace(statement, value=values.get(target_of(statement), statement.value))
+        placed = is_placed(statement, spec)
+        steps = None if placed else with_unpacked_operand(single_of(whole, context), is_specialised)
+        statements += steps.statements if steps else (statement,)
+        arrays += steps.temporaries if steps else ()
+        context = make_context(replace(spec, arrays=(*spec.arrays, *arrays))) if steps else context
+    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *arrays)) if arrays else spec
+
+
+def _with_split_dimensions(spec: Spec) -> Spec:
+    """The spec with dimensions and indices split where a family other than the fallbacks takes more statements then, or
+    they have fewer divisions or sums over the parts of a subscript, and none is lost, nor a mixed group: other compound
+    subscripts are left as they are."""
+    inlined = replace(spec, statements=inlined_statements(spec))
+    for candidate in (spec, inlined, replace(inlined, statements=completed_statements(inlined))):
+        split = with_split_dimensions(candidate)
+        if split.statements != candidate.statements:
+            kept = {statement.target for statement in candidate.statements}
+            before = Counter({t: n for t, n in _matched_targets(spec).items() if t in kept})
+            after = _matched_targets(split)
+            is_better = before != after or _division_count(split) < _division_count(candidate)
+            is_better = is_better or _summed_parts(split) < _summed_parts(candidate)
+            if is_better and before <= after and _mixed_count(spec) <= _mixed_count(split):
+                return split
+    return spec
+
+
+def _matched_targets(spec: Spec) -> Counter[str]:
+    """The targets of the statements that a family other than the fallbacks takes, with temporaries inlined."""
+    context = make_context(spec)
+    requests = [(s.target, single_of(s, context).request()) for s in inlined_statements(spec)]
+    return Counter(t for t, r in requests if any(not family.fallback and family.takes(r) for family in families()))
+
+
+def _mixed_count(spec: Spec) -> int:
+    """The statements in mixed groups, such as the norm of a row and its elements."""
+    return sum(len(planned.statements) for planned in group(make_context(spec)).groups if planned.mixed)
+
+
+def _division_count(spec: Spec) -> int:
+    divisions = ("floordiv", "mod")
+    return sum(isinstance(node, Op) and node.name in divisions for s in spec.statements for node in walk(s.value))
+
+
+def _summed_parts(spec: Spec) -> int:
+    """The subscripts in terms of reductions over several of their indices, as `x[p * Q + q]` in a sum over p and q."""
+    reductions = (node for s in spec.statements for node in walk(s.value) if isinstance(node, Reduce))
+    bodies = ((node.body, {index.name for index in node.indices}) for node in reductions)
+    reads = ((read, names) for body, names in bodies for read in walk(body) if isinstance(read, Read))
+    return sum(len(free_indices(sub) & names) > 1 for read, names in reads for sub in read.subscripts)
+
+
+def _with_inlined_operands(spec: Spec) -> Spec:
+    """The spec with temporaries inlined where a statement is split that no family takes with them inlined: grouping
+    inlines them later, and how an operand is spelt must not decide how it is computed."""
+    values = {target_of(s): s.value for s in inlined_statements(spec)}
+    if all(values.get(target_of(s), s.value) == s.value for s in spec.statements):
+        return spec
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        whole = replace(statement, value=values.get(target_of(statement), statement.value))
+        single = single_of(whole, context)
+        is_split = whole != statement and not is_specialised(single.request()) and steps_of(single) is not None
+        statements.append(whole if is_split else statement)
+    return replace(spec, statements=tuple(statements))
+
+
+def _with_maps_in_epilogues(spec: Spec) -> Spec:
+    """The spec with maps inlined into the statement of a reduction that alone reads them, as a residual of a GEMM,
+    where a family other than the fallbacks takes that, but not both statements."""
+    context = make_context(spec)
+
+    def is_better(statement: Statement, joined: Statement) -> bool:
+        if any(isinstance(node, Reduce) for node in walk(statement.value)) or not is_taken(joined, context):
+            return False
+        both = {statement.target, joined.target}
+        planned = next((g for g in group(context).groups if both <= {s.target for s in g.statements}), None)
+        if planned is None:
+            return False
+        request = Request("", planned, context, schedule_of(spec, planned.statements), target(spec.target), ())
+        return all(family.fallback or not family.takes(request) for family in families())
+
+    statements = joined_statements(spec, is_better)
+    return spec if statements == spec.statements else replace(spec, statements=statements)
