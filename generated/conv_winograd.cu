@@ -16,8 +16,8 @@
 //                          allows
 // pipeline                 conv_winograd_y_product: proved for every number of k-tiles: 3 stages, commit groups
 //                          and barriers order copies and reads
-// bounds                   118 of 118 accesses proved
-// analysis                 sm_90: 80 accesses, 31 ideal, 49 costly
+// bounds                   88 of 88 accesses proved
+// analysis                 sm_90: 50 accesses, 31 ideal, 19 costly
 //                          worst: w[(k * C + c) * 3 * 3], 32 sectors, ideal 4 (lanes 4608 bytes apart)
 //
 // Made by cugen 0.1.0 from conv_winograd.yaml (hash 94c716f2edf4b4ae) for sm_90. Edit the spec, not this file.
@@ -197,22 +197,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
         x_window[row][5] = x_value_;
     }
 
-    Vector<float, 2> y_tile2_0;
-    Vector<float, 2> y_tile2_1;
-    Vector<float, 2> y_tile2_2;
-    Vector<float, 2> y_tile2_3;
-    Vector<float, 2> y_tile2_4;
-    Vector<float, 2> y_tile2_5;
-    Vector<float, 2> y_tile2_6;
-    Vector<float, 2> y_tile2_7;
-    Vector<float, 2> y_tile2_8;
-    Vector<float, 2> y_tile2_9;
-    Vector<float, 2> y_tile2_10;
-    Vector<float, 2> y_tile2_11;
-    Vector<float, 2> y_tile2_12;
-    Vector<float, 2> y_tile2_13;
-    Vector<float, 2> y_tile2_14;
-    Vector<float, 2> y_tile2_15;
+    Vector<float, 2> y_tile2[16];
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
         const float bd00 = x_window[0][2 * v] - x_window[2][2 * v];
@@ -231,70 +216,29 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
         const float bd31 = x_window[1][2 * v + 1] - x_window[3][2 * v + 1];
         const float bd32 = x_window[1][2 * v + 2] - x_window[3][2 * v + 2];
         const float bd33 = x_window[1][2 * v + 3] - x_window[3][2 * v + 3];
-        y_tile2_0.data[v] = bd00 - bd02;
-        y_tile2_1.data[v] = bd01 + bd02;
-        y_tile2_2.data[v] = bd02 - bd01;
-        y_tile2_3.data[v] = bd01 - bd03;
-        y_tile2_4.data[v] = bd10 - bd12;
-        y_tile2_5.data[v] = bd11 + bd12;
-        y_tile2_6.data[v] = bd12 - bd11;
-        y_tile2_7.data[v] = bd11 - bd13;
-        y_tile2_8.data[v] = bd20 - bd22;
-        y_tile2_9.data[v] = bd21 + bd22;
-        y_tile2_10.data[v] = bd22 - bd21;
-        y_tile2_11.data[v] = bd21 - bd23;
-        y_tile2_12.data[v] = bd30 - bd32;
-        y_tile2_13.data[v] = bd31 + bd32;
-        y_tile2_14.data[v] = bd32 - bd31;
-        y_tile2_15.data[v] = bd31 - bd33;
+        y_tile2[0].data[v] = bd00 - bd02;
+        y_tile2[1].data[v] = bd01 + bd02;
+        y_tile2[2].data[v] = bd02 - bd01;
+        y_tile2[3].data[v] = bd01 - bd03;
+        y_tile2[4].data[v] = bd10 - bd12;
+        y_tile2[5].data[v] = bd11 + bd12;
+        y_tile2[6].data[v] = bd12 - bd11;
+        y_tile2[7].data[v] = bd11 - bd13;
+        y_tile2[8].data[v] = bd20 - bd22;
+        y_tile2[9].data[v] = bd21 + bd22;
+        y_tile2[10].data[v] = bd22 - bd21;
+        y_tile2[11].data[v] = bd21 - bd23;
+        y_tile2[12].data[v] = bd30 - bd32;
+        y_tile2[13].data[v] = bd31 + bd32;
+        y_tile2[14].data[v] = bd32 - bd31;
+        y_tile2[15].data[v] = bd31 - bd33;
     }
-    // y_tile[((c * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on average (misaligned by 8 bytes)
-    store<2>(&y_tile[((c * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_0);
-    // y_tile[(((C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_1);
-    // y_tile[(((2 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((2 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_2);
-    // y_tile[(((3 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((3 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_3);
-    // y_tile[(((4 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((4 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_4);
-    // y_tile[(((5 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((5 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_5);
-    // y_tile[(((6 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((6 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_6);
-    // y_tile[(((7 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((7 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_7);
-    // y_tile[(((8 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((8 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_8);
-    // y_tile[(((9 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((9 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_9);
-    // y_tile[(((10 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((10 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_10);
-    // y_tile[(((11 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((11 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_11);
-    // y_tile[(((12 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((12 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_12);
-    // y_tile[(((13 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((13 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_13);
-    // y_tile[(((14 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((14 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_14);
-    // y_tile[(((15 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
-    // average (misaligned by 8 bytes)
-    store<2>(&y_tile[(((15 * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2_15);
+    #pragma unroll
+    for (int number = 0; number < 16; ++number) {
+        // y_tile[(((number * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0]: 6 sectors, ideal 5; 4.5 on
+        // average (misaligned by 8 bytes)
+        store<2>(&y_tile[(((number * C + c) * N + n) * 9 + i_tile) * 10 + j_tile0], y_tile2[number]);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_product(
@@ -486,74 +430,26 @@ extern "C" __global__ void __launch_bounds__(240) conv_winograd_y(
     if (i_tile >= 9)
         return;
 
-    // y_product[((k * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on average (misaligned by 8 bytes)
-    const auto y_product2_0 = load<2>(&y_product[((k * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((4 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_4 = load<2>(&y_product[(((4 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((8 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_8 = load<2>(&y_product[(((8 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_1 = load<2>(&y_product[(((K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((5 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_5 = load<2>(&y_product[(((5 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((9 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_9 = load<2>(&y_product[(((9 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((2 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_2 = load<2>(&y_product[(((2 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((6 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_6 = load<2>(&y_product[(((6 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((10 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_10 = load<2>(&y_product[(((10 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((3 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_3 = load<2>(&y_product[(((3 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((7 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_7 = load<2>(&y_product[(((7 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((11 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_11 = load<2>(&y_product[(((11 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((12 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_12 = load<2>(&y_product[(((12 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((13 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_13 = load<2>(&y_product[(((13 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((14 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_14 = load<2>(&y_product[(((14 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
-    // y_product[(((15 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
-    // average (misaligned by 8 bytes)
-    const auto y_product2_15 = load<2>(&y_product[(((15 * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    Vector<float, 2> y_product2[16];
+    #pragma unroll
+    for (int number = 0; number < 16; ++number) {
+        // y_product[(((number * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]: 9 sectors, ideal 8; 6.38 on
+        // average (misaligned by 8 bytes)
+        y_product2[number] = load<2>(&y_product[(((number * K + k) * N + n) * 9 + i_tile) * 10 + j_tile]);
+    }
     const float bias_k = bias[k];
     Vector<float, 4> y4;
     Vector<float, 4> y4_;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const float y_product_value = y_product2_4.data[v];
-        const float y_product_value_ = y_product2_8.data[v];
-        const float y_product_value_2 = y_product2_5.data[v];
-        const float y_product_value_3 = y_product2_9.data[v];
-        const float y_product_value_4 = y_product2_6.data[v];
-        const float y_product_value_5 = y_product2_10.data[v];
-        const float y_product_value_6 = y_product2_7.data[v];
-        const float y_product_value_7 = y_product2_11.data[v];
-        const float am00 = y_product2_0.data[v] + y_product_value + y_product_value_;
-        const float am01 = y_product2_1.data[v] + y_product_value_2 + y_product_value_3;
-        const float am02 = y_product2_2.data[v] + y_product_value_4 + y_product_value_5;
-        const float am03 = y_product2_3.data[v] + y_product_value_6 + y_product_value_7;
-        const float am10 = y_product_value - y_product_value_ - y_product2_12.data[v];
-        const float am11 = y_product_value_2 - y_product_value_3 - y_product2_13.data[v];
-        const float am12 = y_product_value_4 - y_product_value_5 - y_product2_14.data[v];
-        const float am13 = y_product_value_6 - y_product_value_7 - y_product2_15.data[v];
+        const float am00 = y_product2[0].data[v] + y_product2[4].data[v] + y_product2[8].data[v];
+        const float am01 = y_product2[1].data[v] + y_product2[5].data[v] + y_product2[9].data[v];
+        const float am02 = y_product2[2].data[v] + y_product2[6].data[v] + y_product2[10].data[v];
+        const float am03 = y_product2[3].data[v] + y_product2[7].data[v] + y_product2[11].data[v];
+        const float am10 = y_product2[4].data[v] - y_product2[8].data[v] - y_product2[12].data[v];
+        const float am11 = y_product2[5].data[v] - y_product2[9].data[v] - y_product2[13].data[v];
+        const float am12 = y_product2[6].data[v] - y_product2[10].data[v] - y_product2[14].data[v];
+        const float am13 = y_product2[7].data[v] - y_product2[11].data[v] - y_product2[15].data[v];
         y4.data[2 * v] = maximum(am00 + am01 + am02 + bias_k, 0.0f);
         y4.data[2 * v + 1] = maximum(am01 - am02 - am03 + bias_k, 0.0f);
         y4_.data[2 * v] = maximum(am10 + am11 + am12 + bias_k, 0.0f);

@@ -16,8 +16,8 @@
 //                                    `winograd: true` allows
 // pipeline                           conv_winograd_gradient_dx_product: proved for at most 4 k-tiles: 3 stages,
 //                                    commit groups and barriers order copies and reads
-// bounds                             133 of 133 accesses proved
-// analysis                           sm_90: 97 accesses, 95 ideal, 2 costly
+// bounds                             103 of 103 accesses proved
+// analysis                           sm_90: 67 accesses, 65 ideal, 2 costly
 //                                    worst: dx_tiles[stage][dx_tile_k + r][dx_tile_n_i_tile_j_tile + c], 4
 //                                    wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
@@ -51,41 +51,11 @@
 //   w_tile_6[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
 //   w_tile_7[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
 //   w_tile_8[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   dx_filter[k * C + c]                    16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(K + k) * C + c]              16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(2 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(3 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(4 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(5 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(6 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(7 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(8 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(9 * K + k) * C + c]          16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(10 * K + k) * C + c]         16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(11 * K + k) * C + c]         16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(12 * K + k) * C + c]         16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(13 * K + k) * C + c]         16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(14 * K + k) * C + c]         16 sectors, ideal 16 (512 bytes in 4 runs)
-//   dx_filter[(15 * K + k) * C + c]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   dx_filter[(number * K + k) * C + c]     16 sectors, ideal 16 (512 bytes in 4 runs)
 //
 // Ideal accesses of conv_winograd_gradient_dx_tile, without a remark in the code:
-//   dy[((n * H + h) * W + w_) * K + k0]                             16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[((n * 10 + i_tile) * 10 + j_tile) * K + k0]             16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]       16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]   16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
-//   dx_tile[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
+//   dy[((n * H + h) * W + w_) * K + k0]                                 16 sectors, ideal 16 (512 contiguous bytes)
+//   dx_tile[(((number * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0]  16 sectors, ideal 16 (512 contiguous bytes)
 //
 // Ideal accesses of conv_winograd_gradient_dx_product, without a remark in the code:
 //   dx_tile_global[c * K + BK * stage + r]                        4 sectors, ideal 4 (128 bytes in 4 runs)
@@ -234,22 +204,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
 
     const int c = c0 + 4 * tx;
     const int k = k0 + ty;
-    Vector<float, 4> dx_filter4_0;
-    Vector<float, 4> dx_filter4_1;
-    Vector<float, 4> dx_filter4_2;
-    Vector<float, 4> dx_filter4_3;
-    Vector<float, 4> dx_filter4_4;
-    Vector<float, 4> dx_filter4_5;
-    Vector<float, 4> dx_filter4_6;
-    Vector<float, 4> dx_filter4_7;
-    Vector<float, 4> dx_filter4_8;
-    Vector<float, 4> dx_filter4_9;
-    Vector<float, 4> dx_filter4_10;
-    Vector<float, 4> dx_filter4_11;
-    Vector<float, 4> dx_filter4_12;
-    Vector<float, 4> dx_filter4_13;
-    Vector<float, 4> dx_filter4_14;
-    Vector<float, 4> dx_filter4_15;
+    Vector<float, 4> dx_filter4[16];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         const float w_value = w_tile[4 * tx + v][ty];
@@ -267,39 +222,27 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
         const float gg20 = 0.5f * (w_value + w_value_2 - w_value_);
         const float gg21 = 0.5f * (w_value_3 + w_value_5 - w_value_4);
         const float gg22 = 0.5f * (w_value_6 + w_value_8 - w_value_7);
-        dx_filter4_0.data[v] = w_value;
-        dx_filter4_1.data[v] = 0.5f * (w_value + w_value_3 + w_value_6);
-        dx_filter4_2.data[v] = 0.5f * (w_value + w_value_6 - w_value_3);
-        dx_filter4_3.data[v] = w_value_6;
-        dx_filter4_4.data[v] = gg10;
-        dx_filter4_5.data[v] = 0.5f * (gg10 + gg11 + gg12);
-        dx_filter4_6.data[v] = 0.5f * (gg10 + gg12 - gg11);
-        dx_filter4_7.data[v] = gg12;
-        dx_filter4_8.data[v] = gg20;
-        dx_filter4_9.data[v] = 0.5f * (gg20 + gg21 + gg22);
-        dx_filter4_10.data[v] = 0.5f * (gg20 + gg22 - gg21);
-        dx_filter4_11.data[v] = gg22;
-        dx_filter4_12.data[v] = w_value_2;
-        dx_filter4_13.data[v] = 0.5f * (w_value_2 + w_value_5 + w_value_8);
-        dx_filter4_14.data[v] = 0.5f * (w_value_2 + w_value_8 - w_value_5);
-        dx_filter4_15.data[v] = w_value_8;
+        dx_filter4[0].data[v] = w_value;
+        dx_filter4[1].data[v] = 0.5f * (w_value + w_value_3 + w_value_6);
+        dx_filter4[2].data[v] = 0.5f * (w_value + w_value_6 - w_value_3);
+        dx_filter4[3].data[v] = w_value_6;
+        dx_filter4[4].data[v] = gg10;
+        dx_filter4[5].data[v] = 0.5f * (gg10 + gg11 + gg12);
+        dx_filter4[6].data[v] = 0.5f * (gg10 + gg12 - gg11);
+        dx_filter4[7].data[v] = gg12;
+        dx_filter4[8].data[v] = gg20;
+        dx_filter4[9].data[v] = 0.5f * (gg20 + gg21 + gg22);
+        dx_filter4[10].data[v] = 0.5f * (gg20 + gg22 - gg21);
+        dx_filter4[11].data[v] = gg22;
+        dx_filter4[12].data[v] = w_value_2;
+        dx_filter4[13].data[v] = 0.5f * (w_value_2 + w_value_5 + w_value_8);
+        dx_filter4[14].data[v] = 0.5f * (w_value_2 + w_value_8 - w_value_5);
+        dx_filter4[15].data[v] = w_value_8;
     }
-    store<4>(&dx_filter[k * C + c], dx_filter4_0);
-    store<4>(&dx_filter[(K + k) * C + c], dx_filter4_1);
-    store<4>(&dx_filter[(2 * K + k) * C + c], dx_filter4_2);
-    store<4>(&dx_filter[(3 * K + k) * C + c], dx_filter4_3);
-    store<4>(&dx_filter[(4 * K + k) * C + c], dx_filter4_4);
-    store<4>(&dx_filter[(5 * K + k) * C + c], dx_filter4_5);
-    store<4>(&dx_filter[(6 * K + k) * C + c], dx_filter4_6);
-    store<4>(&dx_filter[(7 * K + k) * C + c], dx_filter4_7);
-    store<4>(&dx_filter[(8 * K + k) * C + c], dx_filter4_8);
-    store<4>(&dx_filter[(9 * K + k) * C + c], dx_filter4_9);
-    store<4>(&dx_filter[(10 * K + k) * C + c], dx_filter4_10);
-    store<4>(&dx_filter[(11 * K + k) * C + c], dx_filter4_11);
-    store<4>(&dx_filter[(12 * K + k) * C + c], dx_filter4_12);
-    store<4>(&dx_filter[(13 * K + k) * C + c], dx_filter4_13);
-    store<4>(&dx_filter[(14 * K + k) * C + c], dx_filter4_14);
-    store<4>(&dx_filter[(15 * K + k) * C + c], dx_filter4_15);
+    #pragma unroll
+    for (int number = 0; number < 16; ++number) {
+        store<4>(&dx_filter[(number * K + k) * C + c], dx_filter4[number]);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile(
@@ -332,22 +275,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile
         }
     }
 
-    Vector<float, 4> dx_tile4_0;
-    Vector<float, 4> dx_tile4_1;
-    Vector<float, 4> dx_tile4_2;
-    Vector<float, 4> dx_tile4_3;
-    Vector<float, 4> dx_tile4_4;
-    Vector<float, 4> dx_tile4_5;
-    Vector<float, 4> dx_tile4_6;
-    Vector<float, 4> dx_tile4_7;
-    Vector<float, 4> dx_tile4_8;
-    Vector<float, 4> dx_tile4_9;
-    Vector<float, 4> dx_tile4_10;
-    Vector<float, 4> dx_tile4_11;
-    Vector<float, 4> dx_tile4_12;
-    Vector<float, 4> dx_tile4_13;
-    Vector<float, 4> dx_tile4_14;
-    Vector<float, 4> dx_tile4_15;
+    Vector<float, 4> dx_tile4[16];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         const float bd00 = dy_window[0][0][v] - dy_window[2][0][v];
@@ -366,39 +294,27 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile
         const float bd31 = dy_window[1][1][v] - dy_window[3][1][v];
         const float bd32 = dy_window[1][2][v] - dy_window[3][2][v];
         const float bd33 = dy_window[1][3][v] - dy_window[3][3][v];
-        dx_tile4_0.data[v] = bd00 - bd02;
-        dx_tile4_1.data[v] = bd01 + bd02;
-        dx_tile4_2.data[v] = bd02 - bd01;
-        dx_tile4_3.data[v] = bd01 - bd03;
-        dx_tile4_4.data[v] = bd10 - bd12;
-        dx_tile4_5.data[v] = bd11 + bd12;
-        dx_tile4_6.data[v] = bd12 - bd11;
-        dx_tile4_7.data[v] = bd11 - bd13;
-        dx_tile4_8.data[v] = bd20 - bd22;
-        dx_tile4_9.data[v] = bd21 + bd22;
-        dx_tile4_10.data[v] = bd22 - bd21;
-        dx_tile4_11.data[v] = bd21 - bd23;
-        dx_tile4_12.data[v] = bd30 - bd32;
-        dx_tile4_13.data[v] = bd31 + bd32;
-        dx_tile4_14.data[v] = bd32 - bd31;
-        dx_tile4_15.data[v] = bd31 - bd33;
+        dx_tile4[0].data[v] = bd00 - bd02;
+        dx_tile4[1].data[v] = bd01 + bd02;
+        dx_tile4[2].data[v] = bd02 - bd01;
+        dx_tile4[3].data[v] = bd01 - bd03;
+        dx_tile4[4].data[v] = bd10 - bd12;
+        dx_tile4[5].data[v] = bd11 + bd12;
+        dx_tile4[6].data[v] = bd12 - bd11;
+        dx_tile4[7].data[v] = bd11 - bd13;
+        dx_tile4[8].data[v] = bd20 - bd22;
+        dx_tile4[9].data[v] = bd21 + bd22;
+        dx_tile4[10].data[v] = bd22 - bd21;
+        dx_tile4[11].data[v] = bd21 - bd23;
+        dx_tile4[12].data[v] = bd30 - bd32;
+        dx_tile4[13].data[v] = bd31 + bd32;
+        dx_tile4[14].data[v] = bd32 - bd31;
+        dx_tile4[15].data[v] = bd31 - bd33;
     }
-    store<4>(&dx_tile[((n * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_0);
-    store<4>(&dx_tile[(((N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_1);
-    store<4>(&dx_tile[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_2);
-    store<4>(&dx_tile[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_3);
-    store<4>(&dx_tile[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_4);
-    store<4>(&dx_tile[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_5);
-    store<4>(&dx_tile[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_6);
-    store<4>(&dx_tile[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_7);
-    store<4>(&dx_tile[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_8);
-    store<4>(&dx_tile[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_9);
-    store<4>(&dx_tile[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_10);
-    store<4>(&dx_tile[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_11);
-    store<4>(&dx_tile[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_12);
-    store<4>(&dx_tile[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_13);
-    store<4>(&dx_tile[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_14);
-    store<4>(&dx_tile[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4_15);
+    #pragma unroll
+    for (int number = 0; number < 16; ++number) {
+        store<4>(&dx_tile[(((number * N + n) * 10 + i_tile) * 10 + j_tile) * K + k0], dx_tile4[number]);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(128, 5) conv_winograd_gradient_dx_product(

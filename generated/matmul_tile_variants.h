@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input c91b02e0acb6fc73, text 399148f1b5b2efac.
+// Input d4bb7dfab87cdc9f, text 75efdbee23744c20.

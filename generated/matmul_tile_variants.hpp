@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input c91b02e0acb6fc73, text 1c25e3f1e30fa7e3.
+// Input d4bb7dfab87cdc9f, text e6cb24dbb87026a9.
