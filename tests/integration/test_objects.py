@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cugen.integrations.objects import Compiler
-from cugen.toolchain.errors import CompileError
+from cugen.toolchain.errors import ToolMissing
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_killed_compiler_leaves_no_object_that_looks_up_to_date(compiler: Comp
     assert compiler.compile(source).read_text() == "whole\n"
     assert (compiler.folder / "log").read_text().count("\n") == 1
     source.write_text("die")
-    with pytest.raises(CompileError):
+    with pytest.raises(ToolMissing):
         compiler.compile(source)
     assert made.read_text() == "whole\n"
     source.write_text("good again")
