@@ -105,11 +105,13 @@ class OperandTile:
         """Why the requested xor swizzle is impossible; empty if it is possible."""
         _, length = self.extents(config)
         rows, unit = self.swizzle_for(config)
-        if not self.is_swizzled or length <= self._unit(config):
+        if not self.is_swizzled:
             return ""
         if config.is_strided:
             reason = f"the XOR swizzle needs tile rows of a power of two, not of {length}"
             return reason if length & (length - 1) else ""
+        if length <= self._unit(config):
+            return ""
         if config.uses_tensor_cores and self.is_tile_k_major(config):
             reason = f"tensor cores don't swizzle K-major tiles with a k-tile of {config.block_k}"
             return "" if tensor_cores.swizzle_of(config)[0] else reason

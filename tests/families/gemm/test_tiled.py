@@ -80,6 +80,15 @@ def test_schedule_keys_of_wrong_indices_are_refused(reasons, schedule, word):
     assert any(word in refusal.reason for refusal in reasons("tiled", contraction(schedule=schedule)))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_swizzle_of_rows_that_are_no_power_of_two_is_refused(reasons, dtype):
+    """Of rows of a sector, too, which other kernels keep together: columns would be permuted out of the tile."""
+    swizzle, schedule = ", memory: {space: shared, swizzle: xor}", "block: {m: 4, n: 4}, step: {k: 5}"
+    swizzled = contraction(b=swizzle, transposed=True, schedule=schedule)
+    refusals = reasons("tiled", swizzled.replace("float32", dtype))
+    assert any("tile rows of a power of two, not of 5" in refusal.reason for refusal in refusals)
+
+
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (15, 16, 17), (31, 33, 7), (48, 5, 64)])
 @pytest.mark.parametrize(
