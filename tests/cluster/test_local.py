@@ -19,11 +19,14 @@ from cugen.cluster.local import start
 from cugen.tune.timing.gpus import Gpu
 
 # Its worker is busy for longer than it has time to end.
+# Processes that a shell has put in the background ignore interrupts.
 PROGRAM = """
+import signal
 import time
 from cugen.cluster.connection import connected
 from cugen.cluster.local import start
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 start._cpu_workers = lambda *_: 1
 with connected("local") as cluster:
     task = cluster.client.submit(time.sleep, 600)
