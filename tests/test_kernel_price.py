@@ -141,6 +141,7 @@ def test_a_fallback_at_the_bound_gives_no_warning():
     assert not priced(COPY + "schedule: {family: direct}\n").is_costly
 
 
+@pytest.mark.slow
 def test_an_unknown_price_is_said_and_not_compared():
     text = DIRECT.replace("N: 1024", "N: dynamic")
     price = priced(text)
@@ -156,6 +157,7 @@ def test_a_fall_to_the_fallback_of_unknown_price_is_said():
     assert price.text.startswith("`direct`: unknown cost: N has no value, because stencil: ")
 
 
+@pytest.mark.slow
 def test_a_dynamic_param_is_priced_at_its_default():
     text = DIRECT.replace("N: 1024", "N: {range: [1, 4096], default: 1024}")
     assert priced(text).alternative is not None

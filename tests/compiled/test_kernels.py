@@ -191,6 +191,7 @@ schedule: {family: wgmma, epilogue: stmatrix, block: {m: 64, n: 64}}
     assert kernel.unexplained == ()
 
 
+@pytest.mark.slow
 def test_zero_filling_copies_are_counted_separately():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
     (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
@@ -202,6 +203,7 @@ def test_zero_filling_copies_are_counted_separately():
     assert (wide.compiled, wide.executions) == (None, 16)  # of two copies, one fills only
 
 
+@pytest.mark.slow
 def test_trips_of_a_loop_of_unknown_trip_count_are_not_those_of_adjacent_ones():
     """512 threads fetch 512 elements in a loop from `threadIdx` on, which is unrolled though it makes a single trip."""
     (actual,) = compiled(generate(gallery()["ladder_4_columns"]), "sm_90")
@@ -241,6 +243,7 @@ def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
     assert columns.compiled == (columns.written,)
 
 
+@pytest.mark.slow
 def test_an_odd_pitch_prevents_vectorisation():
     rows = access(single(product(1)), "As")
     assert (widths(rows), rows.compiled) == ([4], (rows.written,))
@@ -460,7 +463,7 @@ WINDOWS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_what_nothing_reads_of_a_window_is_not_loaded(name):
     x, y, compute = WINDOWS[name]

@@ -116,6 +116,7 @@ def test_a_damaged_file_of_counters_is_refused(gallery_pages):
         counters.counters_of(page, content)
 
 
+@pytest.mark.slow
 def test_each_line_has_its_machine_code(page_of):
     kernel = generate(load(SPECS / "transpose_padded.yaml"))
     text = disassemble(compile_cubin(kernel.source, kernel.name, "sm_90").image)

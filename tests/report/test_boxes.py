@@ -26,6 +26,7 @@ def entries_with(pages: tuple[Page, ...], kind: type) -> list[tuple[Entry, tuple
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", [SPLIT, *(pytest.param(file, marks=pytest.mark.slow) for file in (N_MAJOR, "gemm_wgmma_fp8.yaml"))]
 )

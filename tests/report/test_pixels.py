@@ -61,6 +61,7 @@ def all_boxes(page: Page, in_node: Any) -> list[tuple[dict[str, int], list[dict[
     return [(dict(zip(shown, each, strict=True)), answer) for each, answer in zip(values, answers, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [ONE_DIMENSION, pytest.param(THREE_DIMENSIONS, marks=pytest.mark.slow)], ids=["signal", "volume"]
 )

@@ -119,6 +119,7 @@ def test_rows_of_vectors_that_begin_anywhere_are_counted() -> None:
     assert all(each.crowding < 2 and each.pitch == 0 for each in report.facts.partitions)
 
 
+@pytest.mark.slow
 def test_addresses_that_depend_on_data_and_sizes_without_a_value_have_no_figure() -> None:
     gather = """\
 cugen: 1

@@ -144,6 +144,7 @@ def test_two_files_whose_variants_would_share_a_name_are_refused(cli: Cli, varia
     assert "scale.h" in answer.err
 
 
+@pytest.mark.slow
 def test_run_still_runs_every_variant(cli: Cli, variants: Path) -> None:
     answer = cli("run", variants, "--device", "cpu")
     assert answer.status == 0

@@ -182,6 +182,7 @@ def test_ranges_of_k_of_any_length(prove, k, split):
     prove(gemm(33, 40, k, split))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sliced_k", [slow(1), 2, slow(4)])
 def test_slices_of_a_block_are_reduced_before_those_of_the_cluster(prove, sliced_k):
     prove(gemm(40, 33, 16 * 7 + 3, 3, schedule=f"{SLICED}, sliced_k: {sliced_k}"))

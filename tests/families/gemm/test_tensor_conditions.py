@@ -75,14 +75,14 @@ def test_the_pipeline_of_the_stages_is_proved(made, condition):
     assert "proved" in str(report.kernels[0].pipeline)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("more", ["", pytest.param(", stages: 1", marks=pytest.mark.slow), ", stages: 2, sliced_k: 2"])
 def test_a_triangular_or_banded_sum_is_right(prove, condition, more):
     prove(masked(condition, 72, 80, 88, more=more))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, False), (False, True)])
 def test_each_type_and_layout_is_right_at_partial_tiles_and_without_races(prove, types, k_major):
@@ -110,6 +110,7 @@ def test_masked_terms_of_either_operand_may_be_infinite(made, prove):
     prove(INFINITE)
 
 
+@pytest.mark.slow
 def test_each_access_is_where_the_analysis_has_it(made):
     kernel = made(masked("k <= m", 72, 80, 96))
     lines = kernel.access_lines()

@@ -187,7 +187,7 @@ def test_the_largest_tile_compiles_without_spilling(made):
 # Results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -206,6 +206,7 @@ def test_edges_are_right(prove, text):
     prove(text)
 
 
+@pytest.mark.slow
 def test_edges_are_free_of_races(prove):
     prove(doubles(33, 17, 65, transposed="b", schedule=SMALL.replace("k: 8", "k: 32") + ", mma_k: 16"), races=True)
 
@@ -227,6 +228,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 """
 
 
+@pytest.mark.slow
 def test_the_epilogue_of_a_batch_is_right(prove):
     prove(EPILOGUE)
 
@@ -295,7 +297,7 @@ def test_traced_accesses_match_the_plan(made):
     assert trace.unknown == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["exp(A[m, k]) * B[k, n]", "(A[m, k] - s[k]) * (B[k, n] / s[k])"])
 def test_operands_that_are_stored_first_are_within_the_bounds_of_tf32(made, prove, value):
     text = f"""

@@ -118,7 +118,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize(
     "schedule",

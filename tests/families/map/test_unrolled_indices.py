@@ -122,7 +122,7 @@ def test_a_structure_past_the_end_of_an_array_is_not_loaded_whole(planned, width
 # Execution
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, ACCUMULATED])
 def test_no_access_is_out_of_bounds_or_races(prove, compute, dtype):
@@ -162,12 +162,13 @@ def test_random_extents_are_right(prove, compute, channels, pixels, dtype):
     prove(moved(compute, channels, pixels, dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pixels", [0, 1, 131])
 def test_dynamic_extents_are_right(prove, pixels):
     prove(moved(CHOSEN, 3, "dynamic"), params={"S": pixels})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, CHOSEN, ACCUMULATED])
 def test_every_access_is_the_predicted_one(made, compute):
     kernel = made(moved(compute, 3, 67))

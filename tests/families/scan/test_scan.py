@@ -133,7 +133,7 @@ def test_short_and_reverse_rows_and_those_of_different_alignment_are_scanned_by_
         assert {a.width for a in accesses(planned(text).body) if a.array.space == "global"} == {1}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 127, 257, 1021, 4099])
 def test_unaligned_rows_are_right(prove, n):
     prove(matrix(9, n))
@@ -245,7 +245,7 @@ def test_tiles_agree_with_the_reference(prove, m, n, value, dtype):
     prove(multi_pass(matrix(m, n, value, dtype)) if m == 1 else automatic(matrix(m, n, value, dtype)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 8193])
 def test_tiles_of_a_vector_of_any_length(prove, n):
     text = """
@@ -358,7 +358,7 @@ def test_sizes_given_at_run_time(prove, sizes, along):
     prove(text, dict(zip("MN", sizes, strict=True)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_reads_at_other_subscripts_than_the_element(prove, along):
     """Shifted, mirrored and gathered, none of them for an element out of bounds."""

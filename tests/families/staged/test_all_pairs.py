@@ -49,6 +49,7 @@ def drawn(seed: int) -> tuple[int, int, int, str]:
     return n, m, random.randint(1, 40), random.choice(["float32", "float32", "float64", "float16"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, *(slow(seed) for seed in range(40) if seed != 4)])
 def test_bodies_of_drawn_sizes(prove, seed):
     n, m, _, dtype = drawn(seed)

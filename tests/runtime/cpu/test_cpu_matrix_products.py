@@ -243,7 +243,7 @@ TRUNCATIONS = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize(("sign", "small", "kept"), TRUNCATIONS)
 def test_addends_far_below_the_largest_are_cut(
@@ -268,6 +268,7 @@ def test_fifteen_small_addends_are_lost_together(make_job: MakeJob, name: str) -
     assert row_of(make_job, name, 1024.0, [(2.0**-8, 2.0**-8)] * 15) == 1024.0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["mma_m16n8k16_f16", "mma_m16n8k16_bf16", "mma_m16n8k32_e5m2"])
 def test_infinity_and_nan_reach_the_sum(make_job: MakeJob, name: str) -> None:
     infinity = float("inf")

@@ -63,6 +63,7 @@ extern "C" __global__ void k(int* out) {
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 2}, {"races": True}], ids=str)
 def test_a_blocks_last_warp_counts_as_a_whole_one(make_job, options):
     outcome = CpuDevice(**options).run(make_job(LAST_WARP, {"out": np.zeros(48, np.int32)}, block=(48, 1, 1)))

@@ -234,6 +234,7 @@ OVERWRITTEN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", OVERWRITTEN.values(), ids=list(OVERWRITTEN))
 def test_what_a_store_has_not_read_is_overwritten(make_job: MakeJob, change: tuple[str, str]) -> None:
     job, expected = job_of(make_job, change)
