@@ -73,6 +73,7 @@ def priced(text: str, **params: int) -> PlanPrice:
     return price
 
 
+@pytest.mark.slow
 def test_a_spec_that_requests_nothing_has_no_price():
     assert price_of(generate(spec_of(GEMM))) is None
 
@@ -172,6 +173,7 @@ def test_the_warning_points_to_the_key():
     assert "\n" not in warning.message
 
 
+@pytest.mark.slow
 def test_the_warning_of_a_fall_points_to_the_statement():
     (warning,) = price_warnings(generate(spec_of(UPSAMPLE)))
     assert warning.source_line.startswith("compute: y[p, q]")

@@ -377,6 +377,7 @@ schedule: {family: direct}
     assert [a.reason.partition(":")[0] for a in reads] == ["", "reused"]
 
 
+@pytest.mark.slow
 def test_what_depends_on_data_says_so():
     kernel = compiled(generate(gallery()["gather"]), "sm_90")[0]
     read = access(kernel, "table")
@@ -485,7 +486,7 @@ schedule: {{family: stencil}}
         assert moved < a.written.lanes * a.written_bytes
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
 def test_of_windows_of_gallery_kernels_it_is_known_what_is_loaded(name):
     (actual,) = compiled(generate(gallery()[name]), "sm_90")

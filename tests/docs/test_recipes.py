@@ -44,6 +44,7 @@ def test_a_histogram_of_floats_counts() -> None:
     assert (count == np.histogram(x, bins=32, range=(0, 1))[0]).all()
 
 
+@pytest.mark.slow
 def test_sums_by_key_are_weighted_counts() -> None:
     x, key = floats(20000), RANDOM.integers(0, 32, 20000, dtype=np.int32)
     total = run("cannot-say.md", "by_key", x=x, key=key)["total"]

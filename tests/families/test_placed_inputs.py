@@ -183,7 +183,7 @@ def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, 
 GEMM = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}"
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [GEMM, f"{GEMM}, sliced_k: 2, stages: 2"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("pad", "width"), [(1, 1), (2, 2), (4, 4), (6, 2)])

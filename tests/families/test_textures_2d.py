@@ -241,7 +241,7 @@ def test_every_boundary_is_right_at_every_size(prove, boundary, size):
     prove(shifts(boundary, *size), sanitize=True)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.slow
 @pytest.mark.parametrize("extent", ["dynamic", "{range: [0, 300]}"], ids=["any size", "a range"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_sizes_that_are_known_at_launch_are_right(prove, boundary, extent):

@@ -26,6 +26,7 @@ def padded(pad: int) -> str:
     return re.sub(r"pad: \d+", f"pad: {pad}", (SPECS / "transpose_padded.yaml").read_text())
 
 
+@pytest.mark.slow
 def test_the_access_whose_conflicts_go_is_better_and_the_others_are_the_same(page_of):
     before, after = page_of(padded(0)), page_of(padded(1))
     comparison = compare(before.compared, after.compared)

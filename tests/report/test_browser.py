@@ -232,7 +232,7 @@ UNNAMED = """
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("file", ["gemm_f32.yaml", "transpose_padded.yaml", "gemm_wgmma_f16.yaml"])
 def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages(file)

@@ -96,7 +96,7 @@ def test_a_long_sum_of_products_for_few_outputs_is_divided_between_blocks() -> N
     assert max(prod(static(extent) or 0 for extent in launch.grid) for launch in kernel.plan.kernels) >= 16
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k", "dtype"), [(512, 512, 512, "float32"), (64, 64, 64, "float16")])
 def test_other_complex_products_are_summed_in_one_loop(m: int, n: int, k: int, dtype: str) -> None:
     assert set(families_of(kernel_of(complex_product(m, n, k, dtype)))) == {"tiled"}

@@ -280,7 +280,7 @@ def test_triangular_operands_are_stored_in_their_own_type_for_tensor_cores():
     assert passes(small)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3"])
 def test_a_gemm_of_bytes_whose_sizes_are_known_at_launch_is_on_tensor_cores(dtype, b):

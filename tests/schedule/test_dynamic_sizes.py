@@ -49,7 +49,7 @@ def price(kernel: Kernel) -> Price | None:
         return None
 
 
-@pytest.mark.sampled(180)
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", [pytest.param(operator, id=operator.kernel[:70]) for operator in OPERATORS])
 def test_an_operator_of_sizes_known_at_launch_costs_about_what_it_does_with_fixed_sizes(operator: Any) -> None:
     fixed, dynamic = made(operator.spec()), made(with_defaults(operator).spec())

@@ -148,6 +148,7 @@ def test_convolutions_copy_the_pixels_of_each_tap_that_are_inside_once_per_colum
     assert found["xs", "tensor_store"].totals.wavefronts == tiles_m * tiles_n * k_tiles * block_m
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("channels", "verdict"), [(64, "ideal"), (16, "ideal"), (40, "unknown")])
 def test_pixels_of_any_number_of_images_are_judged_where_they_are_whole_sectors(channels, verdict):
     (launch,) = convolution("dynamic", channels).plan.kernels

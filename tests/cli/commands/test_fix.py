@@ -125,6 +125,7 @@ def test_quiet_prints_the_patch_alone(cli: Cli, file: Callable[..., Path]) -> No
     assert fix(cli, file(TRANSPOSE.replace("memory: shared", "memory: {space: shared, pad: 1}")), "-q").out == ""
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals(cli: Cli, file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(TRANSPOSE)
     assert "\033" not in fix(cli, path).out

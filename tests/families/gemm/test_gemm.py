@@ -211,6 +211,7 @@ def test_more_than_the_static_limit_is_dynamic_shared_memory(planned):
 # Requests and refusals
 
 
+@pytest.mark.slow
 def test_small_gemms_of_few_rows_or_columns_are_left_to_a_single_stage(made):
     (large,) = made(gemm(1024, 1024, 1024, schedule="")).plan.kernels
     (small,) = made(gemm(100, 40, 24, schedule="")).plan.kernels

@@ -290,7 +290,7 @@ def rounded(a: np.ndarray) -> np.ndarray:
     return ((a.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_each_element_is_rounded_to_nearest_with_ties_away_from_zero(made, k_major):
     text, inputs = identity_product(k_major)

@@ -69,6 +69,7 @@ def comparisons(branch):
     return [f"{term.left} {term.operator} {term.right}" for term in branch.condition.terms]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("condition", ["k <= m", "m - 8 <= k <= n"])
 def test_the_pipeline_of_the_stages_is_proved(made, condition):
     report = analyze(made(masked(condition, 64, 64, 128)))
@@ -105,6 +106,7 @@ schedule: {C: {family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4
 """
 
 
+@pytest.mark.slow
 def test_masked_terms_of_either_operand_may_be_infinite(made, prove):
     assert "mma_m16n8k16" in made(INFINITE).source
     prove(INFINITE)

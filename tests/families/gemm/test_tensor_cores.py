@@ -94,6 +94,7 @@ def test_candidates_are_for_both_cores_and_all_can_be_built():
         match_of(replace(request, schedule=schedule))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("size", "tile", "seconds"), [(512, (32, 64), 12.3e-6), (1024, (64, 128), 45.9e-6), (2048, (128, 128), 333e-6)]
 )
@@ -128,6 +129,7 @@ def test_copies_are_as_wide_as_alignment_along_k_proves(planned):
         assert {copy.source.width for copy in copies if copy.source.array.name == "A"} == {width}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transposed", ["", "ab"])
 def test_fragment_loads_have_no_bank_conflicts(made, transposed):
     schedule = SMALL.replace("m: 32", "m: 64").replace("m: 4", "m: 8").replace("k: 8", "k: 16")

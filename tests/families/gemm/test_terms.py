@@ -117,7 +117,7 @@ def test_any_dynamic_size_is_right(made, check):
     check(made(term(MIN_PLUS, sizes, sizes, sizes, schedule=SMALL)), CpuDevice())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["k <= m", f"k <= m and {A} > {B}", f"{A} > 0"])
 def test_a_condition_leaves_out_zeros_too(prove, condition):
     prove(term(f"min({A} + {B}, k, where={condition})", 50, 41, 37, schedule=SMALL))

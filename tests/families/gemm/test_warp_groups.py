@@ -101,6 +101,7 @@ def test_results_are_right_with_split_k_and_stream_k(prove, schedule, split, dty
     prove(gemm(65, 96, 256, f"{schedule}, {split}", dtype), races=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("schedule", "call"),
     [(EIGHT_GROUPS_OF_ONE_WARP, "__syncwarp();"), (TWO_WARPS, "__barrier_sync_count(k_slice + 1, 64);")],

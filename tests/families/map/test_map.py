@@ -239,7 +239,7 @@ def test_rows_that_blocks_cut_are_right(prove, columns):
     prove(swapped(13, columns, "vectors: 4"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [2, 8])
 @pytest.mark.parametrize("size", [33, 8195])
 def test_any_number_of_vectors_per_thread_is_right(prove, made, vectors, size, saxpy, matrix):

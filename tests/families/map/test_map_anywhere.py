@@ -148,6 +148,7 @@ compute:
 """
 
 
+@pytest.mark.slow
 def test_concatenated_arrays_are_written_in_vectors(made, prove):
     kernels = made(CONCATENATION).plan.kernels
     assert [kernel.family for kernel in kernels] == ["map", "map"]

@@ -58,6 +58,7 @@ def test_broadcasts_are_right_in_every_layout(prove, layout):
     prove(batch(items(types, layout), "Y@[i, j] = X@[i, j] + b@[j]"), sanitize=layout != "layout: row")
 
 
+@pytest.mark.slow
 def test_offsets_constants_and_repeated_indices_are_right(prove):
     prove(
         "params: {N: 37}\narrays:\n  X: {shape: [N, N], dtype: float32}\n  D: {shape: [N], dtype: float32}\n"

@@ -270,6 +270,7 @@ def test_pitched_rows_and_column_major_arrays(prove, layout):
     prove(rows(9, 30).replace("dtype: float32}", f"dtype: float32, {layout}}}"))
 
 
+@pytest.mark.slow
 def test_infinities_and_nan_propagate(prove):
     prove(rows(9, 30, ("y[i, j] = softmax(log(x[i, j]) / 0, j)",)))
     prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))

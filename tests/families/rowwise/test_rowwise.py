@@ -246,7 +246,7 @@ def test_long_rows(prove, n):
         prove(rows(2, n, statements, schedule="family: rowwise"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 16, 256, *map(slow, [2, 4, 8, 32, 64, 1024])])
 def test_rows_by_any_number_of_threads(prove, threads):
     prove(rows(7, 100, schedule=f"threads: {threads}"))

@@ -302,6 +302,7 @@ compute: y[j, i] = cumsum(x[i, j], j)
 # Results
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["silu(cumsum(x[i, j], j))", "where(i > j, cumsum(x[i, j], j) * 2, x[i, j])"])
 def test_a_scan_in_a_branch_is_executed_outside_of_it(prove, planned, value):
     assert planned(matrix(7, 300, value)).family == "scan"
@@ -350,7 +351,7 @@ def test_layouts(prove, layout, along):
     prove(matrix(70, 75, f"cumsum(x[i, j], {along}, reverse=true)", layout=layout))
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [(0, 8), (3, 0), (5, 1033)])
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_sizes_given_at_run_time(prove, sizes, along):

@@ -56,7 +56,7 @@ def test_bodies_of_drawn_sizes(prove, seed):
     prove(pairs(n, m, dtype), sanitize=True)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(4), *(slow(seed) for seed in range(4, 40))])
 def test_clusters_of_drawn_sizes(prove, seed):
     prove(clusters(*drawn(100 + seed)), sanitize=True)

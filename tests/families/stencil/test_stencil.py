@@ -91,7 +91,7 @@ def cube(k: int, stride: int = 1, dtype: str = "float32") -> str:
     return f"params: {{N: 200}}\nindices: {{{taps}}}\narrays: {{{arrays}}}\ncompute: y[h, i, j] = {value}\n"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "stride", "dtype"), [(3, 1, "float32"), (5, 2, "float32"), (4, 1, "float64")])
 def test_a_thread_has_fewer_outputs_where_windows_fill_its_registers(planned, compiled, k, stride, dtype):
     assert planned(cube(k, stride, dtype)).family == "stencil"

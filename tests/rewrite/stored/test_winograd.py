@@ -166,6 +166,7 @@ def test_sizes_that_are_known_at_launch_only_are_left_to_the_convolution() -> No
     assert "known when the kernel is generated" in reason
 
 
+@pytest.mark.slow
 def test_a_rewritten_statement_is_no_convolution_that_the_reference_knows() -> None:
     """The product is a temporary that the planner inlines; the reference has it, and its bounds are those of a sum."""
     (spec,) = load_text("""cugen: 1

@@ -62,6 +62,7 @@ def test_phases_with_as_many_taps_are_one_convolution(changes, count):
     assert len(convolutions(made(**changes))) == count
 
 
+@pytest.mark.slow
 def test_phases_of_float32_are_left_to_cuda_cores():
     assert "y_0_0_phases" not in made(dtype="float32").source
 

@@ -88,7 +88,7 @@ def pick(configs: list[Timed]) -> Timed:
     return min(configs, key=lambda config: config.predicted)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 def test_the_table_has_many_shapes_and_configs(timings: Timings, request: pytest.FixtureRequest) -> None:
     """So that the tests below compare with something."""
     expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (35, 400)}
