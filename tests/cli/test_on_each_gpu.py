@@ -19,7 +19,6 @@ def seen(item: str) -> tuple[str, str]:
     return item, os.environ["CUDA_VISIBLE_DEVICES"]
 
 
-@pytest.mark.slow
 def test_each_item_is_done_on_every_gpu_and_faults_are_said() -> None:
     results = on_each_gpu(GPUS, seen, lambda gpu: ["a", "b", "wrong"])
     assert next(results) == (("a", "GPU-0"), ("a", "GPU-1"))

@@ -347,7 +347,6 @@ def test_accumulators_that_are_stored_unchanged_have_an_opaque_factor(made):
 # Results
 
 
-@pytest.mark.slow
 def test_edges_are_free_of_races(prove):
     prove(gemm(33, 17, 65), races=True)
 

@@ -122,7 +122,7 @@ def test_a_structure_past_the_end_of_an_array_is_not_loaded_whole(planned, width
 # Execution
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, BACKWARDS, CHOSEN, REPEATED, ACCUMULATED])
 def test_no_access_is_out_of_bounds_or_races(prove, compute, dtype):

@@ -265,7 +265,6 @@ schedule: {family: reduce}
     prove(text)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [", threads: 8", pytest.param(", threads: 128", marks=pytest.mark.slow)])
 def test_clean_under_sanitizers_and_the_race_check(prove, schedule):
     prove(rows(37, 302, schedule=schedule), races=True)
