@@ -78,6 +78,7 @@ def test_a_spec_that_requests_nothing_has_no_price():
     assert price_of(generate(spec_of(GEMM))) is None
 
 
+@pytest.mark.slow
 def test_a_forced_family_is_priced_against_the_family_without_it():
     price = priced(DIRECT)
     assert price.families == ("direct",)

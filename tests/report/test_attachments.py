@@ -93,6 +93,7 @@ def test_counters_are_those_of_the_file(gallery_pages):
     assert all(f"{m.counted:,}" in text for m in launch.metrics)
 
 
+@pytest.mark.slow
 def test_counters_of_other_sizes_are_not_those_of_the_accesses(page_of):
     content = counters.read(CAPTURE.read_text())
     larger = page_of((SPECS / "transpose_shared.yaml").read_text().replace("M: 256", "M: 512"))

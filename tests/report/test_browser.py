@@ -73,6 +73,7 @@ def test_a_printed_page_has_every_access_and_no_controls(tab: Any, gallery_pages
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
 
 
+@pytest.mark.slow
 def test_the_keyboard_walks_over_the_marks_of_lines(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
@@ -243,6 +244,7 @@ def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab:
     assert page.locator("[role=status]").count() == 2
 
 
+@pytest.mark.slow
 def test_the_footprint_of_a_block_follows_the_sliders(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("transpose_padded.yaml")
     page = tab.open(page_html(made))

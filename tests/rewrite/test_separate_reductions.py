@@ -102,7 +102,7 @@ def test_other_complex_products_are_summed_in_one_loop(m: int, n: int, k: int, d
     assert set(families_of(kernel_of(complex_product(m, n, k, dtype)))) == {"tiled"}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("value", ["{0} - {1}", "{0} + {1} - {2}", "-{0} - {1}", "2 * ({0} + {1}) - {2}"])
 def test_separate_products_give_the_results_of_their_sum(monkeypatch, value: str, dtype: str) -> None:

@@ -79,6 +79,7 @@ def test_threads_that_a_short_extent_leaves_idle_go_to_the_other_indices(shape, 
     assert launch.block == block
 
 
+@pytest.mark.slow
 def test_a_long_reduction_with_few_results_is_computed_in_parts():
     spec = spec_of("N: 8192", "x [N]; y [N]; a [N]", NBODY)
     assert families_of(spec) == ["staged", "reduce"]

@@ -101,6 +101,7 @@ def test_rows_between_sector_boundaries_are_costly_by_an_assumption():
     assert (report.per_request.worst, report.per_request.worst_ideal) == (288, 256)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("multiple", "verdict"), [(8, "assumed"), (16, "ideal")])
 def test_rows_of_any_size_are_judged_by_what_divides_them(multiple, verdict):
     size = f"{{range: [{multiple}, 8192], multiple_of: {multiple}}}"

@@ -100,6 +100,7 @@ def test_costs_and_a_verified_run_precede_the_patch(cli: Cli, file: Callable[...
     assert path.read_text() == TRANSPOSE
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("line_break", [pytest.param("\n", id="lf"), pytest.param("\r\n", id="crlf")])
 def test_the_patch_is_one_that_patch_programs_take(
     cli: Cli, file: Callable[..., Path], tmp_path: Path, line_break: str

@@ -103,6 +103,7 @@ def test_a_reduction_without_partial_sums_is_refused(reasons, reduction, split):
     assert refusal.key == "schedule.reduction"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("reduction", "clustered"), [("cluster", True), ("workspace", False)])
 def test_a_requested_reduction_implies_split_k(planned, reduction, clustered):
     kernel = planned(gemm(1024, 1024, 1024, split=0, schedule=f"family: gemm, reduction: {reduction}"))

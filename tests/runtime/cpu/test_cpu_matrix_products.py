@@ -263,6 +263,7 @@ def test_instructions_on_float8_keep_13_bits_below_the_largest_addend(make_job: 
     assert row_of(make_job, name, 1024.0625, []) == 1024.0  # the accumulator is cut too
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in PRECISE if INSTRUCTIONS[name].depth >= 16])
 def test_fifteen_small_addends_are_lost_together(make_job: MakeJob, name: str) -> None:
     assert row_of(make_job, name, 1024.0, [(2.0**-8, 2.0**-8)] * 15) == 1024.0

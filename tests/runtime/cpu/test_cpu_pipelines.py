@@ -260,6 +260,7 @@ RACES: dict[str, tuple[tuple[str, str], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("change", "message"), RACES.values(), ids=list(RACES))
 def test_a_missing_order_is_a_race(make_job: MakeJob, change: tuple[str, str], message: str) -> None:
     job, _ = job_of(make_job, change)

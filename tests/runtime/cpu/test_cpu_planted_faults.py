@@ -271,7 +271,7 @@ extern "C" __global__ void k(float* out) {
 """
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"sanitize": True}], ids=["fast", "sanitised"])
 @pytest.mark.parametrize("value", ["0.0f * tile[threadIdx.x ^ 1]", "fmaxf(tile[threadIdx.x], 0.0f)"])
 def test_shared_memory_that_nobody_wrote_shows_in_the_result(
