@@ -73,10 +73,12 @@ def priced(text: str, **params: int) -> PlanPrice:
     return price
 
 
+@pytest.mark.slow
 def test_a_spec_that_requests_nothing_has_no_price():
     assert price_of(generate(spec_of(GEMM))) is None
 
 
+@pytest.mark.slow
 def test_a_forced_family_is_priced_against_the_family_without_it():
     price = priced(DIRECT)
     assert price.families == ("direct",)
@@ -141,6 +143,7 @@ def test_a_fallback_at_the_bound_gives_no_warning():
     assert not priced(COPY + "schedule: {family: direct}\n").is_costly
 
 
+@pytest.mark.slow
 def test_an_unknown_price_is_said_and_not_compared():
     text = DIRECT.replace("N: 1024", "N: dynamic")
     price = priced(text)
@@ -156,6 +159,7 @@ def test_a_fall_to_the_fallback_of_unknown_price_is_said():
     assert price.text.startswith("`direct`: unknown cost: N has no value, because stencil: ")
 
 
+@pytest.mark.slow
 def test_a_dynamic_param_is_priced_at_its_default():
     text = DIRECT.replace("N: 1024", "N: {range: [1, 4096], default: 1024}")
     assert priced(text).alternative is not None
@@ -170,6 +174,7 @@ def test_the_warning_points_to_the_key():
     assert "\n" not in warning.message
 
 
+@pytest.mark.slow
 def test_the_warning_of_a_fall_points_to_the_statement():
     (warning,) = price_warnings(generate(spec_of(UPSAMPLE)))
     assert warning.source_line.startswith("compute: y[p, q]")

@@ -46,6 +46,7 @@ def test_a_temporary_that_is_wider_is_named(target, dtype):
     assert f"`h: {{shape: [M, H], dtype: {dtype}, memory: scratch}}`" in warning.help
 
 
+@pytest.mark.slow
 def test_both_orders_of_the_factors_and_sums_with_more_are_seen():
     assert len(warnings(value="1 + 2 * sum(v[n, i] * h[m, i], i)")) == 1
     assert len(warnings(value=f"{PRODUCT} + sum(v[n, i] * h[m, i], i)")) == 1

@@ -43,6 +43,7 @@ def source_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_package_and_its_data(wheel: Path) -> None:
     def below(folder: str, packaged: str) -> set[str]:
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)

@@ -27,6 +27,7 @@ def analysed_steps(mark: str) -> list[Any]:
     return steps
 
 
+@pytest.mark.slow
 def test_the_page_is_current_and_each_step_asks_less_of_memory() -> None:
     steps = analysed_steps("steps")
     # A percent more where the last k-tile is copied again unused, or a tile is started twice.

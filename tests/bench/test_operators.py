@@ -58,7 +58,7 @@ def test_the_page_is_current_and_its_figures_are_of_operators_that_the_list_has(
     assert [row["name"] for row in figures["cases"] if row["name"] not in names] == []
 
 
-@pytest.mark.sampled(360)
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.case().ascii_name)
 def test_at_full_size_it_is_planned_within_seconds_and_compiles(operator):
     text = operator.spec(more="target: sm_90a")

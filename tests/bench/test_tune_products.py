@@ -95,6 +95,7 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
     assert "2 searches were not started, from product_4096_4096_64 on" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_row_is_tuned_where_the_lock_has_an_entry_that_still_fits(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_reader_that_leaves_early_gives_the_status_of_a_closed_pipe() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_keep_the_status(closed: str) -> None:
     command = f"{sys.executable} -m cugen check {{}} {closed}"

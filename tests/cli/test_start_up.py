@@ -40,6 +40,7 @@ def test_explaining_a_code_imports_nothing_heavy() -> None:
     assert loaded("explain", "CG1048") == (0, [])
 
 
+@pytest.mark.slow
 def test_generating_what_is_current_imports_nothing_heavy(spec: Path, tmp_path: Path) -> None:
     first, modules = loaded("generate", spec, "-o", tmp_path / "out")
     assert first == 0

@@ -45,6 +45,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_files_and_messages_are_those_without_a_cluster(
     address: str, specs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,7 +58,7 @@ def test_the_fastest_wins_and_the_lock_says_on_how_many_gpus(tuned: Search, plan
     assert {line.split()[0] for line in finals} == {"GPU-0", "GPU-1"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [
@@ -78,6 +78,7 @@ def test_a_gpu_that_does_not_count_is_named_and_left_out(
     assert outcome.entry.measured == Measured(1)
 
 
+@pytest.mark.slow
 def test_without_a_gpu_that_counts_nothing_is_tuned(tuned: Search, plan: Plan) -> None:
     plan(state={gpu: {"throttled": "power brake"} for gpu in ("GPU-0", "GPU-1")})
     with pytest.raises(TuneError, match=r"no GPU is left;.* GPU-0: its clocks are held back: power brake"):

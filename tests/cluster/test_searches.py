@@ -98,6 +98,7 @@ def prepared(spec: Spec, *others: Any) -> Any:
     return preparation.prepare(spec, *others)
 
 
+@pytest.mark.slow
 def test_all_candidates_of_later_searches_are_prepared_while_a_gpu_times_the_first_one(
     engine: ClusterEngine, plan: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +135,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> type[WaitingProcess]:
     return WaitingProcess
 
 
+@pytest.mark.slow
 def test_a_gpu_is_free_for_times_while_a_process_computes_its_reference(
     engine: ClusterEngine, process: type[WaitingProcess]
 ) -> None:

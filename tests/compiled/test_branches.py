@@ -105,6 +105,7 @@ def test_statements_have_the_lines_of_their_text(chosen):
         assert expected in text
 
 
+@pytest.mark.slow
 def test_heads_of_loops_have_lines_where_templates_place_them():
     (spec,) = load_text(
         "cugen: 1\nkernel: k\nparams: {M: 256, N: 256, K: 256}\narrays:\n  A: {shape: [M, K], dtype: float32}\n"

@@ -191,6 +191,7 @@ schedule: {family: wgmma, epilogue: stmatrix, block: {m: 64, n: 64}}
     assert kernel.unexplained == ()
 
 
+@pytest.mark.slow
 def test_zero_filling_copies_are_counted_separately():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
     (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
@@ -202,6 +203,7 @@ def test_zero_filling_copies_are_counted_separately():
     assert (wide.compiled, wide.executions) == (None, 16)  # of two copies, one fills only
 
 
+@pytest.mark.slow
 def test_trips_of_a_loop_of_unknown_trip_count_are_not_those_of_adjacent_ones():
     """512 threads fetch 512 elements in a loop from `threadIdx` on, which is unrolled though it makes a single trip."""
     (actual,) = compiled(generate(gallery()["ladder_4_columns"]), "sm_90")
@@ -241,6 +243,7 @@ def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
     assert columns.compiled == (columns.written,)
 
 
+@pytest.mark.slow
 def test_an_odd_pitch_prevents_vectorisation():
     rows = access(single(product(1)), "As")
     assert (widths(rows), rows.compiled) == ([4], (rows.written,))
@@ -374,6 +377,7 @@ schedule: {family: direct}
     assert [a.reason.partition(":")[0] for a in reads] == ["", "reused"]
 
 
+@pytest.mark.slow
 def test_what_depends_on_data_says_so():
     kernel = compiled(generate(gallery()["gather"]), "sm_90")[0]
     read = access(kernel, "table")
@@ -460,7 +464,7 @@ WINDOWS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_what_nothing_reads_of_a_window_is_not_loaded(name):
     x, y, compute = WINDOWS[name]
@@ -482,7 +486,7 @@ schedule: {{family: stencil}}
         assert moved < a.written.lanes * a.written_bytes
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
 def test_of_windows_of_gallery_kernels_it_is_known_what_is_loaded(name):
     (actual,) = compiled(generate(gallery()[name]), "sm_90")

@@ -106,7 +106,7 @@ def test_an_instruction_at_another_line_belongs_to_no_mma(product):
     assert actual[1] == (stranger,)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "parts"), [("sm_75", 2), ("sm_90", 1)])
 def test_compilers_make_one_or_several_instructions_of_an_mma(target, parts):
     kernel = single(PRODUCT, target)

@@ -121,7 +121,7 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted():
     assert actual.value >= launch.warps + store.executions
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "is_known"), [(2048, True), (2049, False)])
 def test_requests_of_more_constants_than_an_sm_caches_are_unknown(count, is_known):
     (spec,) = load_text(f"""

@@ -90,7 +90,7 @@ def test_counters_of_wgmma_and_tma_are_those_measured(product):
     assert actual[COPIED_BYTES].value == 4 * 50_331_648
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.slow
 @pytest.mark.parametrize("row", measured(), ids=lambda row: "x".join(row[size] for size in ("m", "n", "k")))
 def test_counters_of_aligned_and_unaligned_boxes_inside_and_outside_arrays_are_those_measured(row):
     m, n, k, block_m, block_n, stages = (int(row[key]) for key in ("m", "n", "k", "block_m", "block_n", "stages"))

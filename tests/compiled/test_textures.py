@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cugen.compiled.kernels import compiled_kernels
 from cugen.compiled.predictions import predictions
 from cugen.kernel import generate
@@ -11,6 +13,7 @@ from cugen.toolchain.cuda import compile_cubin, compile_ptx
 TARGET = "sm_90"
 
 
+@pytest.mark.slow
 def test_fetches_are_no_loads_of_global_memory() -> None:
     (spec,) = load_text("""
 cugen: 1

@@ -44,22 +44,26 @@ def test_a_histogram_of_floats_counts() -> None:
     assert (count == np.histogram(x, bins=32, range=(0, 1))[0]).all()
 
 
+@pytest.mark.slow
 def test_sums_by_key_are_weighted_counts() -> None:
     x, key = floats(20000), RANDOM.integers(0, 32, 20000, dtype=np.int32)
     total = run("cannot-say.md", "by_key", x=x, key=key)["total"]
     assert np.allclose(total, np.bincount(key, weights=x, minlength=32), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_segments_are_summed() -> None:
     x, start = floats(20000), np.arange(0, 20001, 20, dtype=np.int32)
     assert np.allclose(run("recipes.md", "segment_sums", x=x, start=start)["total"], x.reshape(-1, 20).sum(1))
 
 
+@pytest.mark.slow
 def test_ranks_sort() -> None:
     x = RANDOM.integers(0, 300, 1000).astype(np.float32)
     assert (run("cannot-say.md", "ordered", x=x)["y"] == np.sort(x)).all()
 
 
+@pytest.mark.slow
 def test_a_recurrence_is_a_sum_with_powers() -> None:
     x = floats(64, 256)
     expected = np.zeros_like(x)

@@ -47,7 +47,7 @@ def test_a_spec_of_a_page_loads_or_is_refused_as_it_says(block: Block) -> None:
     assert codes == block.codes
 
 
-@pytest.mark.sampled(47)
+@pytest.mark.sampled(94)
 @pytest.mark.whole
 @pytest.mark.parametrize("block", ACCEPTED)
 def test_a_spec_of_a_page_is_right_on_the_cpu_device(block: Block, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ LINES = techniques()
 ON_ANY_MACHINE = [line for line in LINES if line.cugen and not line.needs_gpu]
 
 
+@pytest.mark.sampled(38)
 @pytest.mark.whole
-@pytest.mark.sampled(19)
 @pytest.mark.parametrize("line", ON_ANY_MACHINE, ids=str)
 def test_a_command_shows_what_is_taught(line: Technique, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     status = execute(line, tmp_path)

@@ -84,6 +84,7 @@ def test_no_description_changes_the_program(doc):
         assert not any(line.endswith("\\") for line in text.split("\n"))
 
 
+@pytest.mark.slow
 def test_no_description_makes_a_compiler_warn(batch):
     kernels = [generate(spec_with(doc)) for doc in NASTY]
     sources = [text for kernel in kernels for text in (kernel.header, kernel.typed_header)]

@@ -42,6 +42,7 @@ def test_a_tile_comes_from_the_key_of_its_array():
     assert re.fullmatch(r"templates/tiled\.cu\.j2:\d+ tiles, key arrays\.B", origin)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("family", "is_one_call"), [("tiled", False), ("gemm", True)])
 def test_accesses_of_a_wrapped_copy_have_the_lines_that_line_tables_give_them(family, is_one_call):
     long = "left_operand_with_a_name_that_makes_its_copies_longer_than_a_line"

@@ -225,7 +225,7 @@ def test_filtered_fetches_are_clean_under_the_sanitizers(prove, name):
     prove(SPECS[name], sanitize=True)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SPECS))
 def test_filtered_fetches_compile(compiled, name):
     compiled(SPECS[name])
@@ -296,6 +296,7 @@ def test_a_sum_of_samples_is_no_reduction_of_elements(reasons):
     ]
 
 
+@pytest.mark.slow
 def test_inside_holds_between_the_first_and_the_last_elements(prove):
     prove(f"""
 params: {{H: 5, W: 8}}
@@ -367,6 +368,7 @@ def agrees(text: str) -> None:
     assert run.verification.passed, "\n".join([*run.verification.messages, text, kernel.source])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(problems())
 def test_drawn_samples_agree_with_the_reference(text: str) -> None:

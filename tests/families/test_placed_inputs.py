@@ -57,7 +57,7 @@ def test_an_input_that_is_read_once_is_staged_if_the_spec_says_so(prove, made, p
     prove(text, sanitize=True, races=False)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [SHARED, PADDED, SWIZZLED])
 @pytest.mark.parametrize("n", [31, 257])
 def test_rows_that_are_read_once_are_staged_with_their_layout(prove, planned, n, memory):
@@ -125,7 +125,7 @@ def test_elements_that_a_thread_reads_once_are_loaded_into_registers(prove, made
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (17, 67, 31), (65, 63, 66)])
 def test_an_operand_in_global_memory_has_no_tile(prove, made, planned, m, n, k):
     text = product(m, n, k, SHARED, "block: {m: 16, n: 16}, step: {k: 16}").replace(SHARED, "global", 1)
@@ -157,7 +157,7 @@ GEMM_SCHEDULES = (
 )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", GEMM_SCHEDULES)
 @pytest.mark.parametrize(("m", "n", "k"), [(17, 67, 32), (64, 60, 65)])
 def test_operands_in_constant_memory_are_copied_from_there_to_tiles(prove, made, m, n, k, schedule):
@@ -183,7 +183,7 @@ def test_a_transposed_input_in_registers_is_there_where_it_is_used(prove, made, 
 GEMM = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 4}, step: {k: 8}"
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [GEMM, f"{GEMM}, sliced_k: 2, stages: 2"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("pad", "width"), [(1, 1), (2, 2), (4, 4), (6, 2)])

@@ -144,7 +144,7 @@ def test_results_are_right(prove, family):
     prove(SPECS[family].format(ro=READONLY))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tunables"), [("float32", "stages: 3"), ("float64", "stages: 3, cores: tensor")])
 def test_copies_of_a_pipeline_are_loads_and_ordered_by_its_barriers(made, prove, dtype, tunables):
     text = SPECS["gemm"].format(ro=READONLY).replace("float32", dtype)

@@ -221,7 +221,7 @@ schedule: {{family: {{family}}}}
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", f", {TEXTURE}"], ids=["one operand", "both operands"])
 @pytest.mark.parametrize("family", ["gemm", "tiled"])
 def test_operands_of_a_gemm_are_staged_by_single_fetches(made, prove, family, more):

@@ -190,13 +190,13 @@ def test_2d_fetches_are_those_that_the_plan_has(made, name):
     assert not comparison.mismatches, "\n".join(map(str, comparison.mismatches[:10]))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SPECS))
 def test_2d_fetches_compile(compiled, name):
     compiled(SPECS[name])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 def test_every_element_type_is_read_as_it_is_stored(made, prove, dtype):
     text = f"""
@@ -234,14 +234,14 @@ def test_every_boundary_is_right_in_rows_and_columns(prove, boundary, layout):
     prove(shifts(boundary, layout=layout))
 
 
-@pytest.mark.sampled(52)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(1, 1), (1, 257), (37, 131), (31, 31), (33, 33), (64, 256)], ids=str)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_is_right_at_every_size(prove, boundary, size):
     prove(shifts(boundary, *size), sanitize=True)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.slow
 @pytest.mark.parametrize("extent", ["dynamic", "{range: [0, 300]}"], ids=["any size", "a range"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_sizes_that_are_known_at_launch_are_right(prove, boundary, extent):
@@ -277,7 +277,7 @@ def test_other_boundaries_are_in_the_code(made, boundary, sign):
     assert "cudaAddressModeClamp" in source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["wrap", "symmetric"])
 def test_a_subscript_that_is_too_large_for_a_normalized_coordinate_is_folded_in_the_code(made, prove, boundary):
     text = f"""
@@ -396,6 +396,7 @@ compute: y[i, j] = x[i, j]
     made(text.replace("dims: 2}", "dims: 2}, pitch: {align: 32}"))
 
 
+@pytest.mark.slow
 def test_a_dense_row_of_a_proved_multiple_needs_no_pitch(made, prove):
     text = f"""
 params: {{W: {{range: [0, 400], multiple_of: 8}}}}

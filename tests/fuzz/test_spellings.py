@@ -48,6 +48,7 @@ def test_there_are_fifty_operators_in_five_spellings():
     assert all(len(set(spellings(*bodies).values())) >= 5 for bodies in OPERATORS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(Random(SEED).sample(sorted(OPERATORS), SAMPLED)))
 def test_some_operators_are_planned_alike_in_all_spellings(name):
     assert differently_planned(name) == {}

@@ -49,7 +49,7 @@ def test_the_committed_header_of_all_is_what_cugen_gives(root: Path, golden: Cal
     golden(root / "generated" / LAUNCH_HEADER, launch_header())
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "words"),
     [

@@ -42,7 +42,7 @@ def test_cache_operators_are_those_of_the_instructions(gallery: dict[str, Spec])
     assert all(".EF" in name for name in (*instructions(made, "LDG"), *instructions(made, "STG")))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operator", "loads"), [("ca", "STRONG.SM"), ("cg", "STRONG.GPU"), ("cs", ".EF"), ("lu", ".LU")]
 )
@@ -71,6 +71,7 @@ def test_an_unroll_factor_is_that_of_the_machine_code(gallery: dict[str, Spec]) 
     assert counts == [8, 1]
 
 
+@pytest.mark.slow
 def test_a_register_limit_is_kept_by_the_compiler(gallery: dict[str, Spec]) -> None:
     spec = gallery["logistic"]
     made, plain = generate(spec, analysis=False), without_options(spec)

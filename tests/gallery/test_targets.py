@@ -69,7 +69,7 @@ def test_the_newest_targets_take_the_whole_gallery(name: str) -> None:
 COMPILED = [name for name in TARGETS if (found := nvrtc.find()) and int(name.removeprefix("sm_")) in found.targets]
 
 
-@pytest.mark.sampled(200)
+@pytest.mark.sampled(600)
 @pytest.mark.parametrize("file", SPECS)
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiler_that_knows_the_target_takes_what_is_generated(name: str, file: str) -> None:

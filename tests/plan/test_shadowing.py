@@ -64,6 +64,7 @@ def test_it_is_right_whatever_its_summed_index_is_called(k):
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "values",
     [

@@ -26,6 +26,7 @@ def padded(pad: int) -> str:
     return re.sub(r"pad: \d+", f"pad: {pad}", (SPECS / "transpose_padded.yaml").read_text())
 
 
+@pytest.mark.slow
 def test_the_access_whose_conflicts_go_is_better_and_the_others_are_the_same(page_of):
     before, after = page_of(padded(0)), page_of(padded(1))
     comparison = compare(before.compared, after.compared)
@@ -92,6 +93,7 @@ def test_counters_are_those_of_the_file(gallery_pages):
     assert all(f"{m.counted:,}" in text for m in launch.metrics)
 
 
+@pytest.mark.slow
 def test_counters_of_other_sizes_are_not_those_of_the_accesses(page_of):
     content = counters.read(CAPTURE.read_text())
     larger = page_of((SPECS / "transpose_shared.yaml").read_text().replace("M: 256", "M: 512"))
@@ -116,6 +118,7 @@ def test_a_damaged_file_of_counters_is_refused(gallery_pages):
         counters.counters_of(page, content)
 
 
+@pytest.mark.slow
 def test_each_line_has_its_machine_code(page_of):
     kernel = generate(load(SPECS / "transpose_padded.yaml"))
     text = disassemble(compile_cubin(kernel.source, kernel.name, "sm_90").image)

@@ -26,6 +26,7 @@ def entries_with(pages: tuple[Page, ...], kind: type) -> list[tuple[Entry, tuple
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", [SPLIT, *(pytest.param(file, marks=pytest.mark.slow) for file in (N_MAJOR, "gemm_wgmma_fp8.yaml"))]
 )
@@ -88,6 +89,7 @@ def test_operands_of_wgmma_and_tiles_of_tma_show_their_chunks(gallery_pages: Any
     assert [made.array for kind, made in maps if kind != "operand"] == ["As", "Bs", "c_tile"]
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_box_of_a_block(gallery_pages: Any, tab: Any) -> None:
     (made,) = gallery_pages(SPLIT)
     opened = tab.open(page_html(made))

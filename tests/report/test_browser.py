@@ -49,6 +49,7 @@ def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
                 assert text.endswith(" BAD")
 
 
+@pytest.mark.slow
 def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("gemm_f32.yaml")
     page = tab.open(page_html(made))
@@ -62,6 +63,7 @@ def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, galler
         assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+@pytest.mark.slow
 def test_a_printed_page_has_every_access_and_no_controls(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
@@ -71,6 +73,7 @@ def test_a_printed_page_has_every_access_and_no_controls(tab: Any, gallery_pages
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
 
 
+@pytest.mark.slow
 def test_the_keyboard_walks_over_the_marks_of_lines(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
@@ -154,6 +157,7 @@ def test_a_layout_chosen_on_the_page_has_the_conflicts_and_figures_of_check(
     assert shown() == expected(checked(text.replace("pad: 0", layout), tmp_path, capfd))
 
 
+@pytest.mark.slow
 def test_an_address_with_an_access_opens_at_it(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("matmul_padded.yaml")
     page = tab.open(page_html(made))
@@ -164,6 +168,7 @@ def test_an_address_with_an_access_opens_at_it(tab: Any, gallery_pages: Any) -> 
     assert page.locator("article.chosen h3").inner_text() == last.report.text
 
 
+@pytest.mark.slow
 def test_a_slider_walks_over_the_warps(tab: Any, page_of: Any) -> None:
     made = page_of(conflicting("transpose_padded"))
     page = tab.open(page_html(made))
@@ -174,6 +179,7 @@ def test_a_slider_walks_over_the_warps(tab: Any, page_of: Any) -> None:
     assert page.locator("#map-lanes").text_content() != first
 
 
+@pytest.mark.slow
 def test_a_heading_of_the_index_sorts_its_rows(tab: Any, gallery_pages: Any) -> None:
     pages = [page for file in ("softmax.yaml", "matmul_padded.yaml", "gather.yaml") for page in gallery_pages(file)]
     page = tab.open(index_html(pages))
@@ -227,7 +233,7 @@ UNNAMED = """
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("file", ["gemm_f32.yaml", "transpose_padded.yaml", "gemm_wgmma_f16.yaml"])
 def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages(file)
@@ -238,6 +244,7 @@ def test_a_screen_reader_has_a_name_for_each_picture_and_control(file: str, tab:
     assert page.locator("[role=status]").count() == 2
 
 
+@pytest.mark.slow
 def test_the_footprint_of_a_block_follows_the_sliders(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("transpose_padded.yaml")
     page = tab.open(page_html(made))

@@ -30,7 +30,7 @@ def last_output(pages: tuple[Page, ...]) -> tuple[Page, Launch, OutputTiles]:
     return pages[-1], launch, launch.outputs[-1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", FILES)
 def test_the_tiles_at_the_edge_are_counted(file, gallery_pages):
     _, _, tiles = last_output(gallery_pages(file))
@@ -47,6 +47,7 @@ def stores_by_block(page, launch, array, accessed, sites_of):
         yield block, rows, elements[:, -1], np.concatenate([part[1] for part in parts])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("file", WALKED)
 def test_blocks_store_to_the_tiles_and_threads_to_the_elements_that_are_shown(file, gallery_pages, accessed, sites_of):
     page, launch, tiles = last_output(gallery_pages(file))

@@ -44,7 +44,7 @@ def test_an_access_has_the_line_of_the_source_that_prints_it(page_of):
         assert entry.report.text in lines[entry.line - 1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("file", PAGES)
 def test_the_current_layout_of_a_tile_costs_what_the_analysis_says(file, gallery_pages):
     for page in gallery_pages(file):

@@ -61,6 +61,7 @@ def all_boxes(page: Page, in_node: Any) -> list[tuple[dict[str, int], list[dict[
     return [(dict(zip(shown, each, strict=True)), answer) for each, answer in zip(values, answers, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [ONE_DIMENSION, pytest.param(THREE_DIMENSIONS, marks=pytest.mark.slow)], ids=["signal", "volume"]
 )
@@ -93,6 +94,7 @@ def test_the_rows_of_a_tile_are_the_pixels_that_its_outputs_read_at_a_tap(galler
     assert sectors == entry.report.totals.sectors
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_pixels_of_a_block_and_a_tap(gallery_pages: Any, tab: Any) -> None:
     (page,) = gallery_pages(GALLERY)
     opened = tab.open(page_html(page))

@@ -37,7 +37,7 @@ ALONE_AT_THE_CORNER = """element => {
 }"""
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_looks_as_in_its_pictures(name: str, tab: Any, gallery_pages: Any, pytestconfig: pytest.Config) -> None:
     file, access, selector = CHARTS[name]

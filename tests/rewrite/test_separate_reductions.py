@@ -41,7 +41,7 @@ def families_of(kernel: Kernel) -> list[str]:
     return [planned.family for planned in kernel.plan.kernels]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "families"),
     [(GATED, ["gemm", "gemm"]), (COSINE, ["reduce", "reduce", "gemm"])],
@@ -78,7 +78,7 @@ def complex_product(m: int, n: int, k: int, dtype: str, b: str = "k, n") -> str:
     return COMPLEX % (m, n, k, dtype, b.upper(), dtype, b, b, b, b)
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("b", ["k, n", "n, k"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_tensor_cores_multiply_the_products_of_complex_numbers(dtype: str, b: str) -> None:
@@ -88,6 +88,7 @@ def test_tensor_cores_multiply_the_products_of_complex_numbers(dtype: str, b: st
     assert "tiled" not in families
 
 
+@pytest.mark.slow
 def test_a_long_sum_of_products_for_few_outputs_is_divided_between_blocks() -> None:
     kernel = kernel_of(complex_product(100, 100, 16384, "float32"))
     assert "tiled" not in families_of(kernel)
@@ -95,13 +96,13 @@ def test_a_long_sum_of_products_for_few_outputs_is_divided_between_blocks() -> N
     assert max(prod(static(extent) or 0 for extent in launch.grid) for launch in kernel.plan.kernels) >= 16
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k", "dtype"), [(512, 512, 512, "float32"), (64, 64, 64, "float16")])
 def test_other_complex_products_are_summed_in_one_loop(m: int, n: int, k: int, dtype: str) -> None:
     assert set(families_of(kernel_of(complex_product(m, n, k, dtype)))) == {"tiled"}
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("value", ["{0} - {1}", "{0} + {1} - {2}", "-{0} - {1}", "2 * ({0} + {1}) - {2}"])
 def test_separate_products_give_the_results_of_their_sum(monkeypatch, value: str, dtype: str) -> None:

@@ -109,7 +109,7 @@ def test_an_operand_that_is_out_of_bounds_where_it_is_not_used_is_stored_with_ze
     assert launches(f"y[j, n] = {value}", sizes="M: 67, N: 97, K: 331") == ["a_operand[j, k]", "y[j, n]"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operand", "x", "stored"),
     [

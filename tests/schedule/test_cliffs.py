@@ -79,6 +79,7 @@ def test_threads_that_a_short_extent_leaves_idle_go_to_the_other_indices(shape, 
     assert launch.block == block
 
 
+@pytest.mark.slow
 def test_a_long_reduction_with_few_results_is_computed_in_parts():
     spec = spec_of("N: 8192", "x [N]; y [N]; a [N]", NBODY)
     assert families_of(spec) == ["staged", "reduce"]
@@ -158,7 +159,7 @@ def test_a_sum_of_one_term_is_no_contraction():
 GROUPED = "y[n, f, i, j] = sum(image[n, f // F * C + c, i + r - 1, j + s - 1] * w[f, c, r, s], c, r, s)"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("filters", [4, 16, 24])
 def test_a_grouped_convolution_has_tiles_or_windows_whatever_the_filters_of_a_group(filters):
     arrays = "image [N, G * C, H, W]; w [G * F, C, 3, 3]; y [N, G * F, H, W]"
@@ -202,7 +203,7 @@ def test_all_pairs_of_points_are_no_temporary():
     assert plan.workspace == ()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [8, 24, 40])
 @pytest.mark.parametrize(
     "compute",
@@ -254,7 +255,7 @@ def test_a_transposed_convolution_is_stored_before_the_mean_of_its_planes():
     assert passes(spec_of("C: 48, F: 3, H: 17, W: 20", arrays, TRANSPOSED, indices))
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("taps", ["1, 1", "R, S"])
@@ -270,6 +271,7 @@ def test_a_convolution_with_a_single_tap_is_a_gemm_of_the_arrays_as_they_are(dty
     assert passes(spec_of(sizes.format(2, 40, 10, 12), arrays, compute, dtype=dtype).for_device(target))
 
 
+@pytest.mark.slow
 def test_triangular_operands_are_stored_in_their_own_type_for_tensor_cores():
     compute = "c[i, j] = sum(where(i <= k, a[i, k], 0) * where(k <= j, b[k, j], 0), k)"
     arrays = "a [N, N]; b [N, N]; c [N, N]"
@@ -279,7 +281,7 @@ def test_triangular_operands_are_stored_in_their_own_type_for_tensor_cores():
     assert passes(small)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("b", ["[N, K]", "[K, N]"])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3"])
 def test_a_gemm_of_bytes_whose_sizes_are_known_at_launch_is_on_tensor_cores(dtype, b):

@@ -49,7 +49,7 @@ def price(kernel: Kernel) -> Price | None:
         return None
 
 
-@pytest.mark.sampled(90)
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", [pytest.param(operator, id=operator.kernel[:70]) for operator in OPERATORS])
 def test_an_operator_of_sizes_known_at_launch_costs_about_what_it_does_with_fixed_sizes(operator: Any) -> None:
     fixed, dynamic = made(operator.spec()), made(with_defaults(operator).spec())
@@ -118,6 +118,7 @@ def test_rows_of_any_length_are_right_with_the_plan_of_a_short_one(columns):
     assert is_right(spec_of({"M": 100000, "N": 16}, "x [M, N]; y [M, N]", SOFTMAX), 5, columns)
 
 
+@pytest.mark.slow
 def test_long_rows_in_segments_are_several_launches_with_vectors():
     text = spec_of({"N": 64, "C": 64, "H": 262144}, "x [N, C, H]; y [N, C, H]", BATCH_NORM)
     assert set(families_of(text)) == {"reduce", "map"}
@@ -133,8 +134,7 @@ def test_short_strided_columns_have_the_blocks_of_their_default():
         assert is_right(text, *sizes)
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.covering
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes",
     [(130, 257, 1000), (1, 1, 0), (1, 1, 1), (1, 3, 7000), (127, 255, 31), (128, 256, 64), (300, 700, 65), (0, 5, 3)],
@@ -169,6 +169,7 @@ def test_k_of_a_few_rows_is_split_in_parts_some_of_which_may_be_empty(b, element
     assert is_right(text, *sizes)
 
 
+@pytest.mark.slow
 def test_a_matrix_by_a_column_is_a_reduction_of_rows_where_these_are_few():
     text = spec_of({"M": 2048, "K": 1048576}, "A [M, K]; x [K, 1]; y [M, 1]", "y[m, n] = sum(A[m, k] * x[k, n], k)")
     assert families_of(text) == ["reduce"]

@@ -85,6 +85,7 @@ def test_positions_inside_a_reduction_are_hoisted(value):
     assert passes(spec)
 
 
+@pytest.mark.slow
 def test_a_sum_that_outputs_share_is_computed_once():
     spec = spec_of("y[l, i, j] = sum(a[i, k] * b[k, j], k) + c[l]", "a [M, K]; b [K, N]; c [70]; y [70, M, N]")
     kernels = generate(spec, analysis=False).plan.kernels

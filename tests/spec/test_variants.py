@@ -97,7 +97,10 @@ def test_variants_that_are_rejected(diagnose: Diagnose, spec_text: Any, variants
     assert [d.code for d in diagnose(text)] == codes
 
 
-@pytest.mark.parametrize(("counts", "refused"), [((32, 32), False), ((32, 33), True), ((11, 10, 10), True)])
+@pytest.mark.parametrize(
+    ("counts", "refused"),
+    [pytest.param((32, 32), False, marks=pytest.mark.slow), ((32, 33), True), ((11, 10, 10), True)],
+)
 def test_there_are_at_most_1024_combinations(
     diagnose: Diagnose, spec_text: Any, counts: tuple[int, ...], refused: bool
 ) -> None:

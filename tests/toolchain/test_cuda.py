@@ -119,6 +119,7 @@ def test_the_cubin_and_ptxas_agree_on_the_argument_bank(target: str) -> None:
     assert sections["tile"].argument_bytes == figure(cubin.log, "tile", r"(\d+) bytes cmem\[0\]")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_second_compilation_comes_from_the_cache_with_the_same_bytes(compiler: cuda.CompilerName) -> None:
     source = TILE + "// another\n"
@@ -147,6 +148,7 @@ def test_a_target_that_the_compiler_does_not_know_has_a_code_of_its_own(compiler
     assert caught.value.code == "CG4003"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_architecture_specific_targets_compile(compiler: cuda.CompilerName) -> None:
     assert "tile" in cuda.compile_cubin(TILE, "tile", "sm_90a", prefer=compiler).kernels
@@ -176,6 +178,7 @@ def test_registers_that_spill_beside_wgmmas_are_an_error(compiler: cuda.Compiler
         cuda.compile_cubin(spilling, "product", "sm_90a", prefer=compiler, flags=flags)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_ptx_is_for_the_virtual_architecture(compiler: cuda.CompilerName) -> None:
     ptx = cuda.compile_ptx(TILE, "tile", "sm_80", prefer=compiler)
@@ -184,6 +187,7 @@ def test_ptx_is_for_the_virtual_architecture(compiler: cuda.CompilerName) -> Non
     assert "\0" not in ptx
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_floating_point_is_not_made_fast(compiler: cuda.CompilerName) -> None:
     source = 'extern "C" __global__ void f(float* a) { a[0] = a[1] / a[2]; }\n'

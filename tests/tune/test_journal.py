@@ -119,6 +119,7 @@ def test_the_claim_of_another_machine_ends_after_a_while(path: Path, monkeypatch
     assert journal.claim("a")
 
 
+@pytest.mark.slow
 def test_concurrent_searches_lose_no_record(path: Path) -> None:
     program = "import sys; from pathlib import Path; from cugen.tune.journal import Journal, Record\n"
     program += "journal = Journal(Path(sys.argv[1]))\n"

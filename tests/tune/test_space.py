@@ -100,6 +100,7 @@ def test_the_generators_choice_in_words_gives_what_it_gives_without(text: str) -
     assert code(replace(spec, schedules=chosen)) == code(spec)
 
 
+@pytest.mark.slow
 def test_no_words_are_better_than_wrong_ones() -> None:
     spec = spec_of(CHANNELS_LAST)
     assert len(planner.make_plan(spec).kernels) == 2

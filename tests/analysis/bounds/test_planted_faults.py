@@ -43,7 +43,7 @@ def _verdicts(plan: Plan) -> Iterator[tuple[str, str]]:
                     yield f"{launch.name}, {name}: {text}", claim.verdict
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize("name", gallery())
 def test_an_access_that_is_seen_outside_is_never_proved_inside(name):
     plan = make_plan(gallery()[name])
@@ -53,6 +53,7 @@ def test_an_access_that_is_seen_outside_is_never_proved_inside(name):
     assert not wrong
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "seen"), [("matmul_tiled", 30), ("jacobi2d", 25), ("rms_norm_dynamic", 12)])
 def test_many_planted_faults_are_seen_so_that_the_test_above_can_fail(name, seen):
     verdicts = Counter(verdict for _, verdict in _verdicts(make_plan(gallery()[name])))

@@ -55,6 +55,7 @@ def test_a_costly_or_nested_choice_may_branch(compute):
     assert actual.choices == 0
 
 
+@pytest.mark.slow
 def test_a_chain_of_32_costly_choices_is_one_assumed_branch():
     chain = "x[i] + w[i]"
     for case in range(31):

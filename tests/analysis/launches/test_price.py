@@ -58,6 +58,7 @@ def test_a_copy_takes_its_bytes_at_the_bandwidth_of_device_memory():
     assert not price.exceeds(price.bound, 1.0001)
 
 
+@pytest.mark.slow
 def test_a_gemm_is_bound_by_its_arithmetic():
     (price,) = prices(GEMM)
     assert price.bound_limiter == "arithmetic"

@@ -223,6 +223,7 @@ def test_variants_are_fixed_by_what_is_best_for_all_of_them() -> None:
     assert sum(after.wavefronts for _, after in fix.costs) == min(costs.values()) == costs[fix.rows]
 
 
+@pytest.mark.slow
 def test_a_size_that_is_given_at_launch_is_fixed_by_its_worst_request() -> None:
     spec = spec_of(TRANSPOSE.replace("{M: 128, N: 64}", "{M: dynamic, N: dynamic}"))
     rows, before, after = only_cost(fixes_of(spec))

@@ -84,6 +84,7 @@ def test_every_pipeline_of_drawn_shapes_is_proved(sizes, dtype, layouts, schedul
     assert proof.verdict == "proved", proof.line
 
 
+@pytest.mark.slow
 def test_the_number_of_k_tiles_that_is_proved_is_said():
     assert "for every number of k-tiles" in proof_of(gemm()).line
     assert "for at most 3 k-tiles" in proof_of(gemm(k=96, schedule="stages: 2")).line

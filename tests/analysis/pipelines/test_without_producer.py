@@ -54,6 +54,7 @@ def test_what_is_proved_names_its_sizes() -> None:
     assert "for at most 2 k-tiles: 4 stages, none is refilled" in proof_of(FORMS["no refill"]()).line
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(
     st.tuples(*(st.integers(1, 70).map(lambda n: 8 * n) for _ in "mn"), st.integers(1, 90).map(lambda n: 16 * n)),

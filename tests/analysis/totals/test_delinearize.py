@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Multiset
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def test_block_numbers_of_three_axes_become_three_counters():
     assert not actual.has(FloorDiv, Mod)
 
 
+@pytest.mark.slow
 @given(
     st.integers(65, 150), st.integers(-40, 40), st.sampled_from([2, 4, 8, 16]), st.integers(0, 99), st.integers(0, 50)
 )

@@ -85,6 +85,7 @@ def test_the_pitch_is_the_smallest_of_those_that_spread_best(target: str) -> Non
     assert camping.pitch == min(tried, key=lambda pitch: (max(walk(rows, pitch, partitions)), pitch))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("target", "pitch"), [("sm_10", 2080), ("sm_13", 2112)])
 def test_a_transpose_of_2048_rows_camps_until_its_rows_have_that_pitch(target: str, pitch: int) -> None:
     before = spread(launch(DEEP, target, 2048, ""), "A")
@@ -119,6 +120,7 @@ def test_rows_of_vectors_that_begin_anywhere_are_counted() -> None:
     assert all(each.crowding < 2 and each.pitch == 0 for each in report.facts.partitions)
 
 
+@pytest.mark.slow
 def test_addresses_that_depend_on_data_and_sizes_without_a_value_have_no_figure() -> None:
     gather = """\
 cugen: 1

@@ -101,6 +101,7 @@ def test_rows_between_sector_boundaries_are_costly_by_an_assumption():
     assert (report.per_request.worst, report.per_request.worst_ideal) == (288, 256)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("multiple", "verdict"), [(8, "assumed"), (16, "ideal")])
 def test_rows_of_any_size_are_judged_by_what_divides_them(multiple, verdict):
     size = f"{{range: [{multiple}, 8192], multiple_of: {multiple}}}"
@@ -148,6 +149,7 @@ def test_convolutions_copy_the_pixels_of_each_tap_that_are_inside_once_per_colum
     assert found["xs", "tensor_store"].totals.wavefronts == tiles_m * tiles_n * k_tiles * block_m
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("channels", "verdict"), [(64, "ideal"), (16, "ideal"), (40, "unknown")])
 def test_pixels_of_any_number_of_images_are_judged_where_they_are_whole_sectors(channels, verdict):
     (launch,) = convolution("dynamic", channels).plan.kernels

@@ -109,7 +109,7 @@ def holds(where: str, pad: int) -> bool:
     return any(span[0] <= number <= span[-1] for span in spans)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "pad"), [("sm_13", 1), ("sm_20", 1), ("sm_35", 1), ("sm_90", 1)])
 def test_the_best_pad_of_a_column_is_the_smallest_that_clears_it(target, pad):
     best = best_pad(transposed(0), "A", target, SIZES)

@@ -118,8 +118,8 @@ def check(number: int) -> None:
             assert f"{sorted(set(lanes))[1] - min(lanes)} bytes apart" in report.claim
 
 
+@pytest.mark.slow
 @pytest.mark.whole
-@pytest.mark.sampled(6)
 @pytest.mark.parametrize("start", range(0, 300, 50))
 def test_the_figures_of_drawn_accesses_follow_from_their_reasons(start: int) -> None:
     for number in range(start, start + 50):

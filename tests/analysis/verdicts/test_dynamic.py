@@ -215,7 +215,7 @@ compute: y[m, n] = sum(A[m, k] * B[n, k], k)
     assert store.claim.startswith("16 sectors, ideal 4")  # of warps 0 to 3; the others would touch 17
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_edge_of_a_transposition_has_no_figure_of_a_full_warp(dtype):
     launch, dynamic = launch_of(f"""

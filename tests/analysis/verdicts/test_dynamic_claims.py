@@ -103,7 +103,7 @@ def test_the_worst_request_is_attained_at_the_sizes_that_its_reason_names(walk, 
     assert false == []
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["dynamic", "{multiple_of: 4}", "{multiple_of: 16}"])
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])

@@ -90,7 +90,7 @@ def test_wide_copies_from_rows_of_any_length_are_unknown():
     assert {actual.verdict for actual in written(report, "Bs")} == {"unknown"}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [60, 64, 68])
 def test_totals_of_copies_are_those_of_a_walk(walk, k):
     """With 60 and 68 the ring's last stage is copied in part, and zeros are written for the rest."""

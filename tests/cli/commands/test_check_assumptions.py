@@ -78,7 +78,7 @@ def test_without_a_compiler_a_choice_that_may_branch_fails_the_limit(check, monk
     assert "compilers may branch" in kernel["findings"][0]["notes"][0]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(("value", "expected"), [(BRANCHED, ["CG2204"]), (SELECTED, [])])
 def test_a_compiler_settles_whether_a_choice_branches(check, value, expected):

@@ -100,6 +100,7 @@ def test_costs_and_a_verified_run_precede_the_patch(cli: Cli, file: Callable[...
     assert path.read_text() == TRANSPOSE
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("line_break", [pytest.param("\n", id="lf"), pytest.param("\r\n", id="crlf")])
 def test_the_patch_is_one_that_patch_programs_take(
     cli: Cli, file: Callable[..., Path], tmp_path: Path, line_break: str
@@ -125,6 +126,7 @@ def test_quiet_prints_the_patch_alone(cli: Cli, file: Callable[..., Path]) -> No
     assert fix(cli, file(TRANSPOSE.replace("memory: shared", "memory: {space: shared, pad: 1}")), "-q").out == ""
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals(cli: Cli, file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(TRANSPOSE)
     assert "\033" not in fix(cli, path).out
@@ -134,6 +136,7 @@ def test_colour_is_for_terminals(cli: Cli, file: Callable[..., Path], monkeypatc
     assert "\033[32m+    memory: {space: shared, pad: 1}        # the tile\033[0m\n" in painted
 
 
+@pytest.mark.slow
 def test_a_pad_that_makes_stores_collide_is_taken_away(cli: Cli, file: Callable[..., Path]) -> None:
     path = file(PRODUCT)
     assert "`As[ty][tx]` has 2-way bank conflicts on sm_90" in cli("check", path).out
@@ -271,6 +274,7 @@ def test_sizes_that_are_given_at_launch_take_usual_values_for_the_run(cli: Cli, 
     assert "`M % 64 == 1` doesn't hold" in answer.err
 
 
+@pytest.mark.slow
 def test_a_link_to_a_spec_stays_a_link(cli: Cli, file: Callable[..., Path], tmp_path: Path) -> None:
     path, link = file(TRANSPOSE), tmp_path / "link.yaml"
     link.symlink_to(path.name)

@@ -39,6 +39,7 @@ def test_a_second_time_writes_nothing_until_something_changes(cli: Cli, spec: Pa
     assert cli("generate", spec, "-o", tmp_path, "--target", "sm_80").out != ""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["all", "none"])
 def test_other_remarks_are_other_files(cli: Cli, spec: Path, tmp_path: Path, mode: str) -> None:
     default = ("generate", spec, "-o", tmp_path)

@@ -119,6 +119,7 @@ def test_files_of_a_renamed_kernel_are_orphans(gate: Callable[[], Any], cli: Cli
     assert "kernels/scale.cu: no spec makes it (scale.yaml has no such kernel)" in answer.err
 
 
+@pytest.mark.slow
 def test_a_header_of_variants_that_share_none_any_more_is_found(
     gate: Callable[[], Any], cli: Cli, tmp_path: Path
 ) -> None:

@@ -177,6 +177,7 @@ def test_an_architecture_specific_target_has_its_own_source_among_several(
     assert cli(*words, "--target", "sm_80,sm_90,sm_90a", "--check").status == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kinds", ["cubin", "embed", pytest.param("cu,fatbin", marks=pytest.mark.slow)])
 def test_machine_code_whose_accumulators_spill_is_an_error_of_the_build(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: str

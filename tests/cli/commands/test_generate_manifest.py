@@ -79,6 +79,7 @@ def test_a_changed_spec_a_changed_file_and_a_missing_one_are_made_again(build: B
     assert build.made == ["c"]
 
 
+@pytest.mark.slow
 def test_another_target_or_another_compiler_is_another_build(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     build()
     build("--target", "sm_80")

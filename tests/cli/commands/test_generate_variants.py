@@ -64,6 +64,7 @@ def test_a_second_time_nothing_is_written(cli: Cli, variants: Path, tmp_path: Pa
     assert (again.status, again.out, again.err) == (0, "", "2 kernels up to date\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", [".h", ".hpp"])
 def test_a_shared_header_that_is_gone_or_edited_is_written_again(
     cli: Cli, variants: Path, tmp_path: Path, suffix: str
@@ -144,6 +145,7 @@ def test_two_files_whose_variants_would_share_a_name_are_refused(cli: Cli, varia
     assert "scale.h" in answer.err
 
 
+@pytest.mark.slow
 def test_run_still_runs_every_variant(cli: Cli, variants: Path) -> None:
     answer = cli("run", variants, "--device", "cpu")
     assert answer.status == 0

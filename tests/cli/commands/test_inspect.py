@@ -88,6 +88,7 @@ def test_with_a_compiler_there_are_registers_and_ptx(cli: Cli, product: Path) ->
     assert ".entry product_T" in cli("inspect", product, "--what", "ptx").out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not cuda.compilers() or locations.program("nvdisasm") is None, reason="NO NVDISASM: MACHINE CODE IS UNTESTED"
 )

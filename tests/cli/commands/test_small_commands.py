@@ -332,6 +332,7 @@ def test_the_packages_are_those_that_are_installed_with_cugen() -> None:
     assert sorted(failures.PACKAGES.values()) == sorted(text.partition(">=")[0] for text in dependencies)
 
 
+@pytest.mark.slow
 def test_doctor_names_a_cache_that_cannot_be_written_and_does_without(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

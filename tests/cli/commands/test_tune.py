@@ -101,6 +101,7 @@ def test_the_winner_goes_to_the_lock_and_into_the_kernel(cli: Cli, spec: Path, m
     assert cli("generate", spec, "-o", tmp_path / "out", "--check").status == 1
 
 
+@pytest.mark.slow
 def test_a_spec_without_a_target_is_tuned_for_the_gpu_and_generated_for_it_only_if_asked(
     cli: Cli, spec: Path, machine: Path, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_schedule_that_no_longer_fits_is_a_warning_each_time_it_is_met(cli: Cl
     assert "warning[CG2107]" in answer.err
 
 
+@pytest.mark.slow
 def test_a_build_that_has_nothing_to_do_stays_light_with_a_lock(cli: Cli, spec: Path, machine: Path) -> None:
     tuned(cli, spec)
     words = ["generate", str(spec), "-o", str(spec.parent)]

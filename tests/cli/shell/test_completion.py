@@ -186,6 +186,7 @@ def test_a_script_is_printed_for_a_start_file(cli: Any, scripts: dict[str, Path]
     assert answer.out.rstrip("\n") == scripts[shell].read_text().rstrip("\n")
 
 
+@pytest.mark.slow
 def test_each_shell_of_this_machine_can_read_its_script(scripts: dict[str, Path]) -> None:
     here = [shell for shell in SHELLS if shutil.which(shell)]
     assert "bash" in here

@@ -46,6 +46,7 @@ def test_nothing_of_a_text_is_markup() -> None:
             assert re.match(r"\.(?:TH|SH|TP|B)\b", line) or line[0] not in ".'", line
 
 
+@pytest.mark.slow
 def test_the_programs_of_this_machine_that_read_pages_have_no_warning(tmp_path: Path) -> None:
     commands = {"groff": ["-man", "-ww", "-z", "-K", "utf8"], "mandoc": ["-T", "lint", "-W", "warning"]}
     for name, page in PAGES.items():

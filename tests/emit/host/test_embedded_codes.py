@@ -60,7 +60,7 @@ def embedded_both(portable: Kernel, specific: Kernel) -> Embedded:
     return embed(portable.context, portable.plan, portable.manifest, images[0], [code])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_a_device_runs_the_code_of_its_own_architecture(
     products: tuple[Kernel, Kernel], tmp_path: Path, compiler: str

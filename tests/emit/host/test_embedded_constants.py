@@ -47,7 +47,7 @@ def words_of_constant_calls(folder: Path, compiler: str, calls: str) -> list[str
     return [line.split()[0] for line in without_loads(played(folder, files, main, compiler))]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_constants_wait_for_the_launches_of_the_call_before_in_each_context(tmp_path: Path, compiler: str) -> None:
     calls = "LAUNCH(1); LAUNCH(2); current_context = 6; LAUNCH(3); current_context = 5; LAUNCH(4);"
@@ -61,6 +61,7 @@ def test_a_captured_call_waits_for_nothing_outside_of_its_graph(tmp_path: Path) 
     assert words == ["symbol", "from", "launch"]
 
 
+@pytest.mark.slow
 def test_a_call_that_can_not_wait_changes_no_constant_and_ends_its_lock(tmp_path: Path) -> None:
     calls = 'waiting = CUDA_ERROR_INVALID_HANDLE; std::printf("%d\\n", LAUNCH(1)); waiting = CUDA_SUCCESS; LAUNCH(2);'
     words = words_of_constant_calls(tmp_path, "gcc -std=c11", calls)

@@ -26,7 +26,7 @@ compute: y[i] = x[i] * w[1]
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
 def test_a_texture_object_is_made_once_for_each_address(tmp_path: Path, compiler: str) -> None:
     if shutil.which("g++") is None or shutil.which("gcc") is None:

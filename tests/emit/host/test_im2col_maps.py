@@ -158,7 +158,7 @@ def ran(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", FORMS)
 def test_the_embedded_c_gives_the_driver_the_numbers_of_the_manifest(
     kernels: dict[int, Kernel], rank: int, tmp_path: Path
@@ -285,6 +285,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_the_cpu_devices_function_requires_what_the_driver_does(compiled: Callable[[str], str]) -> None:
     head = "cuuint64_t* sizes, cuuint64_t* strides, int* lower, int* upper, cuuint32_t* steps, cuuint32_t& channels"
     head += ", cuuint32_t& pixels, int& offset, int rank"

@@ -66,7 +66,7 @@ TYPED = '#include "first/first.h"\nbool f(float* x) { return bool(first_launch({
 PLAIN = '#include "first/first.h"\ncudaError_t f(float* x, float* y) { return first_launch(x, y, 0); }\n'
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
 def test_the_c_header_brings_the_typed_launcher_to_cpp(folder: Path, standard: str) -> None:
     (folder / "typed.cpp").write_text(TYPED)
@@ -170,6 +170,7 @@ def test_the_inputs_are_all_templates_that_it_is_made_of(monkeypatch: pytest.Mon
     assert {Path(path).name for path in input_files(())} == {*loader.names, "version.py"}
 
 
+@pytest.mark.slow
 def test_c_knows_the_type_of_bool_arrays_and_scalars(folder: Path) -> None:
     text = SPEC.replace("KERNEL", "flags").replace("float32", "bool").replace("2 * x[i]", "x[i] and c")
     (kernel,) = map(generate, load_text(text + "scalars: {c: {dtype: bool}}\n"))

@@ -138,6 +138,7 @@ def test_the_same_variants_give_the_same_text() -> None:
     assert family().headers == family.__wrapped__().headers
 
 
+@pytest.mark.slow
 def test_the_driver_has_the_same_launchers(tmp_path: Path) -> None:
     made = family(BY_SIZE)
     (group,) = siblings(load_text(BY_SIZE))
@@ -157,7 +158,7 @@ def test_the_driver_has_the_same_launchers(tmp_path: Path) -> None:
     assert (finished.status, finished.output) == (0, "")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", [SPEC, DYNAMIC, TWO_LAUNCHES, BY_SIZE], ids=["static", "dynamic", "workspace", "sizes"]
 )

@@ -141,7 +141,7 @@ def test_a_convolution_of_copies_equals_the_reference(small: None, text: str, ta
     assert run.verification.passed, run.verification.messages
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("images", [1, 4])
 def test_copies_have_the_images_of_the_call(small: None, images: int) -> None:
     kernel = made(convolution(N="dynamic", H=5, W=7, C=16, K=32))

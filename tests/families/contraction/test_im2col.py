@@ -55,7 +55,7 @@ def test_zeros_outside_are_filled_in_by_the_copies_of_an_implicit_gemm(made):
     assert kernel.plan.kernels[0].family == "gemm"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["clamp", "wrap", "reflect", "symmetric"])
 def test_any_other_boundary_is_unfolded(made, prove, boundary):
     assert len(made(channels_last(boundary=boundary)).plan.kernels) == 2

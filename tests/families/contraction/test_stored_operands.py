@@ -76,7 +76,7 @@ compute: |
 """
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", VALUES)
 def test_computed_operands_give_the_results_of_the_sum(made, prove, value):
     spec = COMPUTED.format(value=value)

@@ -225,6 +225,7 @@ def test_windows_that_are_inside_are_taken_under_a_condition(value):
     contraction(spec(compute, "N, H + 2, W + 2, C", *SHAPES[1:]))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(convolutions())
 def test_every_drawn_convolution_is_a_contraction(case):

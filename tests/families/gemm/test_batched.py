@@ -48,6 +48,7 @@ def test_a_batch_of_64_small_matrices_is_chosen_by_the_heuristic(planned):
     assert planned(automatic(batched_gemm(z="dynamic"))).family == "batched"
 
 
+@pytest.mark.slow
 def test_matrices_are_added_to_a_block_up_to_128_threads(planned):
     assert planned(batched_gemm(10_000)).block == (16, 8, 1)
     assert planned(batched_gemm(10_000, 8, 8, 8)).block == (4, 32, 1)
@@ -62,6 +63,7 @@ def test_a_block_has_one_matrix_whose_threads_fill_warps(planned):
     assert planned(batched_gemm(10_000, 32, 25, 31)).block == (64, 1, 1)
 
 
+@pytest.mark.slow
 def test_layouts_without_conflicts_give_way_to_more_resident_blocks(planned):
     """Rows of 42 elements in place of 10 would have no conflicts either, but a third of the blocks."""
     launch = planned(batched_gemm(10_000, 27, 26, 10))
@@ -139,6 +141,7 @@ def test_all_transposes_of_all_sizes_are_right(prove, sizes, transposed):
     prove(batched_gemm(5 if sizes[0] > 32 else 65, *sizes, transposed), races=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [batched_gemm(3, 30, 9, 37), batched_gemm(133, 9, 10, 5, "ab")])
 def test_no_element_of_shared_memory_is_read_that_nobody_has_written(made, text):
     """Where thread tiles extend past a matrix, and a block past the last one."""

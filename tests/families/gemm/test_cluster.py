@@ -103,6 +103,7 @@ def test_a_reduction_without_partial_sums_is_refused(reasons, reduction, split):
     assert refusal.key == "schedule.reduction"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("reduction", "clustered"), [("cluster", True), ("workspace", False)])
 def test_a_requested_reduction_implies_split_k(planned, reduction, clustered):
     kernel = planned(gemm(1024, 1024, 1024, split=0, schedule=f"family: gemm, reduction: {reduction}"))
@@ -182,6 +183,7 @@ def test_ranges_of_k_of_any_length(prove, k, split):
     prove(gemm(33, 40, k, split))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sliced_k", [slow(1), 2, slow(4)])
 def test_slices_of_a_block_are_reduced_before_those_of_the_cluster(prove, sliced_k):
     prove(gemm(40, 33, 16 * 7 + 3, 3, schedule=f"{SLICED}, sliced_k: {sliced_k}"))

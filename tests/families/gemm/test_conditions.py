@@ -120,7 +120,7 @@ def test_a_triangular_or_banded_sum_is_right(prove, condition, more):
     prove(masked(condition, 50, 41, 37, schedule=f"{SMALL}, {more}"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["k <= m", "k > n"])
 def test_edges_are_free_of_races(prove, condition):
     prove(masked(condition, 33, 41, 65, schedule=SMALL), races=True)
@@ -144,6 +144,7 @@ schedule: {C: {family: gemm, block: {m: 32, n: 32}, thread: {m: 4, n: 4}, step: 
 """
 
 
+@pytest.mark.slow
 def test_masked_terms_may_be_infinite(prove):
     prove(INFINITE)
 

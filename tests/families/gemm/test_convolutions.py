@@ -132,7 +132,7 @@ def test_traced_accesses_match_the_plan(made, case):
     assert not trace.mismatches
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "memory", ["texture", "readonly", "shared", "{space: shared, stages: 3}", "{space: shared, pad: 4}"]
 )
@@ -142,7 +142,7 @@ def test_windows_are_read_from_where_the_spec_places_them(planned, prove, memory
     prove(text)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["pitch: 28", "pitch: 25", "layout: column"])
 @pytest.mark.parametrize("array", ["x", "y"])
 def test_windows_and_results_have_any_layout(planned, prove, array, layout):
@@ -163,7 +163,7 @@ compute: y[n, i, j, k] = sum(x[n, i + r - 1, j + s - 1, c] * w[k, r, s, c], r, s
 """
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes", [(3, 11, 9, 16, 33, 3, 2), (2, 5, 7, 0, 9, 3, 3), (2, 5, 7, 8, 9, 3, 0), (0, 5, 0, 8, 9, 1, 1)], ids=str
 )
@@ -222,7 +222,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("text", GRADIENTS.values(), ids=GRADIENTS)
 def test_gradients_of_a_convolution_are_implicit_gemms_too(planned, prove, text):
     assert planned(text).family == "gemm"

@@ -211,6 +211,7 @@ def test_more_than_the_static_limit_is_dynamic_shared_memory(planned):
 # Requests and refusals
 
 
+@pytest.mark.slow
 def test_small_gemms_of_few_rows_or_columns_are_left_to_a_single_stage(made):
     (large,) = made(gemm(1024, 1024, 1024, schedule="")).plan.kernels
     (small,) = made(gemm(100, 40, 24, schedule="")).plan.kernels
@@ -286,6 +287,7 @@ def test_candidates_begin_with_the_choice_and_all_can_be_built():
         match_of(replace(request, schedule=schedule))
 
 
+@pytest.mark.slow
 def test_candidates_have_every_stream_k():
     request = request_of(gemm(2000, 1000, 3000, schedule=""))
     schedules = [schedule for schedule in candidates_of(request) if "stream_k" in dict(schedule.tunables)]
@@ -353,7 +355,7 @@ def test_partial_sums_are_stored_after_the_pipeline_is_drained(prove):
     prove(gemm(33, 5, 65, schedule=SMALL + ", sliced_k: 2, stages: 4"), races=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -387,6 +389,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 """
 
 
+@pytest.mark.slow
 def test_the_epilogue_of_a_batch_is_right(prove):
     prove(EPILOGUE)
 

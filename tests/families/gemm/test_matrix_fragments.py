@@ -101,6 +101,7 @@ def test_float8_is_multiplied_by_its_own_instruction_where_there_is_one_and_fewe
     assert instructions_of(planned(text.replace("{tf32: true}", "{fp8: fast}"))) == {instruction}
 
 
+@pytest.mark.slow
 def test_fast_sums_of_float8_are_within_their_wider_bounds(prove):
     prove(product_of(TYPES[4], 33, 67, 200, target="sm_89").replace("{tf32: true}", "{fp8: fast}"))
 
@@ -172,13 +173,13 @@ def test_results_are_right_at_odd_sizes(prove, types, k_major):
     prove(product_of(types, 33, 67, 71, k_major=k_major))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("types", TYPES[::2])
 def test_no_thread_races_with_another(prove, types):
     prove(product_of(types, 65, 65, 130), races=True)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -196,7 +197,7 @@ def test_results_are_right_with_every_piece(prove, schedule):
     prove(product_of(TYPES[2], 128, 128, 512, schedule=schedule))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.slow
 @pytest.mark.parametrize("types", TYPES)
 def test_results_are_right_with_every_epilogue(prove, types):
     prove(f"""
@@ -289,7 +290,7 @@ def rounded(a: np.ndarray) -> np.ndarray:
     return ((a.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
 def test_each_element_is_rounded_to_nearest_with_ties_away_from_zero(made, k_major):
     text, inputs = identity_product(k_major)

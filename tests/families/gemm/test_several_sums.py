@@ -147,12 +147,13 @@ def test_operands_of_other_layouts_and_types_are_right(prove, dtype):
     prove(two(33, 17, 65, of_e="float16", transposed=True, schedule=SMALL))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["split_k: 2", "stream_k: 1"])
 def test_partial_sums_in_the_workspace_are_free_of_races(prove, more):
     prove(two(65, 64, 71, schedule=f"{SMALL}, {more}"), races=True)
 
 
+@pytest.mark.slow
 def test_sums_under_a_condition_of_swizzled_tiles_are_right(prove):
     text = two(50, 41, 37, where="k <= m + n", schedule=SMALL)
     swizzle = "memory: {space: shared, stages: 2, swizzle: xor}, dtype:"

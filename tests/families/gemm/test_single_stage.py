@@ -54,7 +54,7 @@ def test_operands_placed_with_one_stage_have_one(planned, placed):
     assert ", 1 stage" in kernel.reasons[0]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["", "family: gemm"])
 @pytest.mark.parametrize(
     "placed", [{"a": SHARED}, {"a": SHARED, "b": SHARED}, {"b": ", memory: {space: shared, pad: 4}"}]
@@ -100,11 +100,12 @@ def test_every_access_of_whole_tiles_is_ideal(made):
 # Results
 
 
+@pytest.mark.slow
 def test_edges_are_free_of_races(prove):
     prove(gemm(33, 17, 65, schedule=ONE_STAGE), races=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["sliced_k: 2", "split_k: 2, reduction: workspace", "split_k: 2, reduction: cluster"])
 def test_partial_sums_are_free_of_races(prove, more):
     prove("target: sm_90\n" + gemm(33, 64, 65, transposed="ab", schedule=f"{ONE_STAGE}, {more}"), races=True)
@@ -115,6 +116,7 @@ def test_any_dynamic_size_is_right(made, check):
     check(made(gemm(sizes, sizes, sizes, schedule=ONE_STAGE)), CpuDevice())
 
 
+@pytest.mark.slow
 def test_tensor_cores_multiply_a_single_stage(prove):
     prove(gemm(65, 60, 71, dtype="float64", transposed="b", schedule="cores: tensor, stages: 1"))
 

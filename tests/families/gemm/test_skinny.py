@@ -169,7 +169,7 @@ def test_results_are_right(prove, sizes, n_major):
     prove(skinny_gemm(*sizes, n_major=n_major, schedule=", split_k: 2"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_major", [False, True])
 def test_a_term_may_use_its_indices(prove, n_major):
     w = "w[k, n]" if n_major else "w[n, k]"
@@ -269,7 +269,7 @@ def test_partial_sums_have_no_bank_conflicts(made):
     assert all(report.ratio == 1 for report in shared)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_lane_groups_are_right(prove, lanes):
     prove(skinny_gemm(1, 200, 84, n_major=True, schedule=f", split_k: 1, lanes: {lanes}"), races=True)
@@ -345,7 +345,7 @@ def test_weights_with_scales_of_groups_are_read_once(made, m, n_major):
     assert loads(kernel, "s") == [1]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("group", [128, 24, 6])
 def test_scales_of_groups_of_any_size_are_right(made, prove, group, n_major):
@@ -364,7 +364,7 @@ compute: y[b, h, t] = exp(sum(q[b, h, d] * k[b, h // R, {subscripts}], d) / 9)
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "subscripts"), [("T, D", "t, d"), ("D, T", "d, t")])
 @pytest.mark.parametrize(("groups", "members"), [(3, 4), (2, 16), (5, 2)])
 def test_heads_that_share_keys_are_rows_of_one_gemm(made, prove, groups, members, k, subscripts):

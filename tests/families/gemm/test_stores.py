@@ -52,6 +52,7 @@ def test_a_warp_stores_consecutive_elements(made):
     assert max(store.ratio for store in direct) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [SIMT, TENSOR], ids=["cuda", "tensor"])
 def test_the_tile_in_shared_memory_is_free_of_bank_conflicts(made, schedule):
     dtype = "float16" if "tensor" in schedule else "float32"

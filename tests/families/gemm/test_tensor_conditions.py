@@ -69,20 +69,21 @@ def comparisons(branch):
     return [f"{term.left} {term.operator} {term.right}" for term in branch.condition.terms]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("condition", ["k <= m", "m - 8 <= k <= n"])
 def test_the_pipeline_of_the_stages_is_proved(made, condition):
     report = analyze(made(masked(condition, 64, 64, 128)))
     assert "proved" in str(report.kernels[0].pipeline)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("more", ["", pytest.param(", stages: 1", marks=pytest.mark.slow), ", stages: 2, sliced_k: 2"])
 def test_a_triangular_or_banded_sum_is_right(prove, condition, more):
     prove(masked(condition, 72, 80, 88, more=more))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, False), (False, True)])
 def test_each_type_and_layout_is_right_at_partial_tiles_and_without_races(prove, types, k_major):
@@ -105,11 +106,13 @@ schedule: {C: {family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4
 """
 
 
+@pytest.mark.slow
 def test_masked_terms_of_either_operand_may_be_infinite(made, prove):
     assert "mma_m16n8k16" in made(INFINITE).source
     prove(INFINITE)
 
 
+@pytest.mark.slow
 def test_each_access_is_where_the_analysis_has_it(made):
     kernel = made(masked("k <= m", 72, 80, 96))
     lines = kernel.access_lines()

@@ -120,7 +120,7 @@ def reasons_of(refusal: SpecError) -> str:
     return "\n".join(note for diagnostic in refusal.diagnostics for note in (diagnostic.message, *diagnostic.notes))
 
 
-@pytest.mark.sampled(240)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(240))
 def test_a_drawn_gemm_is_right_or_refused_by_the_name_of_a_piece(prove, seed):
     refusal = check(prove, seed)

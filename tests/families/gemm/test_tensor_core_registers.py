@@ -48,7 +48,7 @@ compute: y[n, f, i, j, k] = sum(x[n, c, i + r, j + s, k + t] * w[f, c, r, s, t],
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("channels", "features", "taps"), [(3, 16, 3), (3, 64, 5), (1, 32, 7)])
 def test_windows_of_few_channels_in_three_dimensions_do_not_spill(made, channels, features, taps):
     """A thread keeps what it computes of each element's subscripts in the prologue."""

@@ -94,6 +94,7 @@ def test_candidates_are_for_both_cores_and_all_can_be_built():
         match_of(replace(request, schedule=schedule))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("size", "tile", "seconds"), [(512, (32, 64), 12.3e-6), (1024, (64, 128), 45.9e-6), (2048, (128, 128), 333e-6)]
 )
@@ -128,6 +129,7 @@ def test_copies_are_as_wide_as_alignment_along_k_proves(planned):
         assert {copy.source.width for copy in copies if copy.source.array.name == "A"} == {width}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("transposed", ["", "ab"])
 def test_fragment_loads_have_no_bank_conflicts(made, transposed):
     schedule = SMALL.replace("m: 32", "m: 64").replace("m: 4", "m: 8").replace("k: 8", "k: 16")
@@ -187,7 +189,7 @@ def test_the_largest_tile_compiles_without_spilling(made):
 # Results
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -206,6 +208,7 @@ def test_edges_are_right(prove, text):
     prove(text)
 
 
+@pytest.mark.slow
 def test_edges_are_free_of_races(prove):
     prove(doubles(33, 17, 65, transposed="b", schedule=SMALL.replace("k: 8", "k: 32") + ", mma_k: 16"), races=True)
 
@@ -227,6 +230,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 """
 
 
+@pytest.mark.slow
 def test_the_epilogue_of_a_batch_is_right(prove):
     prove(EPILOGUE)
 
@@ -295,7 +299,7 @@ def test_traced_accesses_match_the_plan(made):
     assert trace.unknown == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["exp(A[m, k]) * B[k, n]", "(A[m, k] - s[k]) * (B[k, n] / s[k])"])
 def test_operands_that_are_stored_first_are_within_the_bounds_of_tf32(made, prove, value):
     text = f"""

@@ -97,31 +97,33 @@ def test_it_is_right(prove, reduction, more):
     prove("target: sm_90\n" + term(reduction, 50, k, 67, schedule=f"{SMALL}, {more}"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", [MIN_PLUS, GAUSS])
 @pytest.mark.parametrize("size", [1, 31, 33])
 def test_edges_are_free_of_races(prove, reduction, size):
     prove(term(reduction, size, size, size, schedule=SMALL), races=True)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.slow
 @pytest.mark.parametrize("reduction", [MIN_PLUS, CHEBYSHEV, f"max({A} - {B}, k)"])
 @pytest.mark.parametrize("dtype", ["float64", "int32", "float16", "int8"])
 def test_types_have_their_own_identity(prove, reduction, dtype):
     prove(term(reduction, 35, 21, 66, dtype=dtype, schedule=SMALL))
 
 
+@pytest.mark.slow
 def test_any_dynamic_size_is_right(made, check):
     sizes = "{range: [0, 300]}"
     check(made(term(MIN_PLUS, sizes, sizes, sizes, schedule=SMALL)), CpuDevice())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", ["k <= m", f"k <= m and {A} > {B}", f"{A} > 0"])
 def test_a_condition_leaves_out_zeros_too(prove, condition):
     prove(term(f"min({A} + {B}, k, where={condition})", 50, 41, 37, schedule=SMALL))
 
 
+@pytest.mark.slow
 def test_a_sum_and_a_maximum_share_one_loop(prove, planned):
     text = term(f"sum(({A} - {B})**2, k) / (1 + max(abs({A} - {B}), k))", 50, 41, 67, schedule=SMALL)
     assert [array.zeroed for array in nodes(planned(text), Declare) if array.array.space == "register"] == [True, False]

@@ -132,6 +132,7 @@ def test_kernels_of_another_k_tile_and_pipeline_have_the_same_code(made):
     assert code == other_code
 
 
+@pytest.mark.slow
 def test_params_keep_their_names_where_tile_sizes_have_them_too(made, prove):
     text = gemm(65, 20, 72).replace("M: 65", "BM: 65").replace("[M,", "[BM,").replace("K: 20", "STAGES: 20")
     text = text.replace(", K]", ", STAGES]").replace("[K,", "[STAGES,")

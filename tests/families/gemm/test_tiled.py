@@ -127,7 +127,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize(
     "schedule",

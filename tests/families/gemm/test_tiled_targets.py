@@ -46,7 +46,7 @@ def test_every_access_of_the_default_plan_is_ideal(name: str, params: str, memor
     assert set(verdicts.values()) == {"ideal"}, verdicts
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OLD)
 def test_any_size_is_free_of_bank_conflicts(name: str) -> None:
     kernel = made(spec_text("{M: dynamic, N: dynamic, K: dynamic}"), name)

@@ -101,6 +101,7 @@ def test_results_are_right_with_split_k_and_stream_k(prove, schedule, split, dty
     prove(gemm(65, 96, 256, f"{schedule}, {split}", dtype), races=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("schedule", "call"),
     [(EIGHT_GROUPS_OF_ONE_WARP, "__syncwarp();"), (TWO_WARPS, "__barrier_sync_count(k_slice + 1, 64);")],
@@ -113,6 +114,7 @@ def test_a_missing_named_barrier_is_a_race(made, schedule, call):
     assert [fault.kind for fault in run.outcome.faults] == ["race"]
 
 
+@pytest.mark.slow
 def test_loads_from_the_tile_of_another_slice_are_a_race(made):
     kernel = made(gemm(schedule=TWO_WARPS + ", addressing: indexed"))
     source = kernel.source.replace("&Bs[read_stage][BK / 2 * k_slice", "&Bs[read_stage][BK / 2 * (1 - k_slice)")
@@ -121,6 +123,7 @@ def test_loads_from_the_tile_of_another_slice_are_a_race(made):
     assert [fault.kind for fault in run.outcome.faults] == ["race"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schedule", [EIGHT_GROUPS_OF_ONE_WARP, pytest.param(TWO_WARPS, marks=pytest.mark.slow)], ids=NAMES.get
 )

@@ -42,7 +42,7 @@ def test_rows_whose_length_is_no_multiple_of_a_vector_are_read_by_elements(plann
 # Execution
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_no_access_is_out_of_bounds(prove, value, dtype):
@@ -68,6 +68,7 @@ def test_dynamic_rows_are_right(prove, columns):
     prove(flipped(VALUES["flipped"], "dynamic"), params={"N": columns})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [VALUES["narrower operand"]])
 def test_every_access_is_the_predicted_one(made, value):
     kernel = made(flipped(value, 40, "bfloat16"))

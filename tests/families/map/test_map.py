@@ -232,14 +232,14 @@ def test_elements_of_long_rows_that_blocks_cut_seldom_are_copied_one_by_one(made
     assert "#pragma unroll 1\n" in source
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 7, 63, 64, 65, 447, 1031])
 def test_rows_that_blocks_cut_are_right(prove, columns):
     prove(swapped(5, columns, "vectors: 8"))
     prove(swapped(13, columns, "vectors: 4"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", [2, 8])
 @pytest.mark.parametrize("size", [33, 8195])
 def test_any_number_of_vectors_per_thread_is_right(prove, made, vectors, size, saxpy, matrix):

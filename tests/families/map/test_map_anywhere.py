@@ -120,6 +120,7 @@ def test_narrow_elements_are_stored_4_bytes_at_a_time(planned):
     assert [a.width for a in accesses(planned(text).body) if a.kind == "store"] == [2]
 
 
+@pytest.mark.slow
 def test_an_embedding_of_any_length_is_right(prove):
     for rows in (0, 1, 33):
         prove(embedding(), {"T": rows})
@@ -147,6 +148,7 @@ compute:
 """
 
 
+@pytest.mark.slow
 def test_concatenated_arrays_are_written_in_vectors(made, prove):
     kernels = made(CONCATENATION).plan.kernels
     assert [kernel.family for kernel in kernels] == ["map", "map"]
@@ -155,6 +157,7 @@ def test_concatenated_arrays_are_written_in_vectors(made, prove):
     prove(CONCATENATION.replace("N: 24", "N: 23"))
 
 
+@pytest.mark.slow
 def test_zero_padding_is_read_in_vectors(planned, prove):
     text = rearranged(
         "y[h, w, r, s, c] = x[h + r - 1, w + s - 1, c]",

@@ -51,13 +51,14 @@ def test_copies_of_every_type_and_shape_are_exact(prove):
     prove(batch(items(list(DTYPES) * 3, "layout: row"), "Y@[i, j] = X@[i, j]"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["layout: row", "layout: column", "pitch: {align: 64}"])
 def test_broadcasts_are_right_in_every_layout(prove, layout):
     types = [name for name in DTYPES if name != "bool"]
     prove(batch(items(types, layout), "Y@[i, j] = X@[i, j] + b@[j]"), sanitize=layout != "layout: row")
 
 
+@pytest.mark.slow
 def test_offsets_constants_and_repeated_indices_are_right(prove):
     prove(
         "params: {N: 37}\narrays:\n  X: {shape: [N, N], dtype: float32}\n  D: {shape: [N], dtype: float32}\n"
@@ -131,12 +132,14 @@ def test_every_type_compiles_to_16_byte_accesses(compiled):
     assert all(".128" in load for load in loads)
 
 
+@pytest.mark.slow
 def test_tails_and_index_values_compile_without_warnings(compiled, saxpy, matrix):
     compiled(saxpy("dynamic"))
     compiled(matrix("dynamic", "{multiple_of: 4}"))
     compiled(saxpy(1001).replace("a * X[i]", "a * X[i] + i"))
 
 
+@pytest.mark.slow
 def test_nvcc_takes_what_nvrtc_takes(made, saxpy):
     if "nvcc" not in [compiler.name for compiler in compilers()]:
         pytest.skip("no nvcc on this machine")

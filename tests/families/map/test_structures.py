@@ -112,6 +112,7 @@ def test_of_a_wide_structure_the_narrowest_vectors_that_have_the_fields_are_load
     assert moved(planned(text), "x") == [2]
 
 
+@pytest.mark.slow
 def test_fields_with_two_subscripts_and_in_front_are_structures(planned, prove):
     matrices = spec(
         "y[i] = x[i, 0, 0] * x[i, 1, 1] - x[i, 0, 1] * x[i, 1, 0]",
@@ -212,6 +213,7 @@ def test_structures_of_every_size_and_type_are_right(prove, fields, dtype, size,
     prove(make(fields, dtype, size), sanitize=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [reduced(3), rotated(6), COMPLEX_PRODUCT], ids=["sums", "six fields", "complex"])
 def test_structures_compile_without_warnings(compiled, text):
     compiled(text)

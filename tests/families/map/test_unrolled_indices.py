@@ -162,12 +162,13 @@ def test_random_extents_are_right(prove, compute, channels, pixels, dtype):
     prove(moved(compute, channels, pixels, dtype))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("pixels", [0, 1, 131])
 def test_dynamic_extents_are_right(prove, pixels):
     prove(moved(CHOSEN, 3, "dynamic"), params={"S": pixels})
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("compute", [N_TO_C, C_TO_N, CHOSEN, ACCUMULATED])
 def test_every_access_is_the_predicted_one(made, compute):
     kernel = made(moved(compute, 3, 67))

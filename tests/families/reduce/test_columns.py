@@ -81,6 +81,7 @@ def test_contiguous_results_take_vector_stores(planned):
     assert stored(columns(300, 512, "argmax(x[i, j], i)", out="int64")) == [(1, "store")]
 
 
+@pytest.mark.slow
 def test_results_a_pitch_apart_are_stored_one_by_one(planned, prove):
     text = columns(300, 256).replace("{shape: [N], dtype: float32}", "{shape: [N, 1], dtype: float32, pitch: 8}")
     text = text.replace("y[j] =", "y[j, 0] =")

@@ -84,7 +84,7 @@ def test_rows_by_more_numbers_of_threads(prove, threads, n):
     prove(rows(37, n, schedule=f", threads: {threads}"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 4093])
 def test_rows_of_any_residue(prove, n):
     """Successive rows begin at all offsets from the alignment of a vector."""
@@ -217,7 +217,7 @@ compute:
     prove(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

@@ -116,6 +116,7 @@ def test_one_kernel_computes_the_largest_element_and_its_position(made):
     assert len(second.computes) == 2
 
 
+@pytest.mark.slow
 def test_a_position_is_stored_where_other_reductions_are_over_other_indices(prove):
     prove("""
 params: {M: 2, K: 40_000}

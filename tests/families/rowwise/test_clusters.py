@@ -218,6 +218,7 @@ def test_elements_beyond_the_registers(prove, registers):
         prove(rows(2, n, schedule=f"{SMALL % (4, 32)}, registers: {registers}"))
 
 
+@pytest.mark.slow
 def test_every_size_of_a_dynamic_kernel(prove):
     text = rows("dynamic", "{range: [0, 5000]}", schedule=SMALL % (4, 32))
     for m, n in ((0, 5), (3, 0), (1, 1), (3, 1025)):

@@ -69,6 +69,7 @@ def test_narrow_outputs_multiply_by_the_reciprocal_of_a_sum_of_exponentials(made
     prove(text)
 
 
+@pytest.mark.slow
 def test_narrow_outputs_multiply_by_the_reciprocal_of_a_standard_deviation(made, prove):
     text = rows(("y[i, j] = (x[i, j] - mean(x[i, k], k)) / sqrt(var(x[i, k], k) + 1e-5)",), "float16")
     assert "divided_by" not in made(text).source

@@ -52,7 +52,7 @@ def test_a_row_in_segments_takes_vectors_that_divide_a_segment(planned, sides, w
     assert {a.width for a in accesses(kernel.body) if a.array.name in ("x", "y")} == {width}
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("layout", ["", ", pitch: {align: 64}", ", layout: column"])
 @pytest.mark.parametrize("sizes", [(1, 3, 4, 4), (5, 2, 6, 8), (33, 1, 7, 2), (40, 2, 30, 30)])
@@ -243,6 +243,7 @@ def test_a_norm_of_groups_is_one_launch(made, prove, width):
     prove(GROUP_NORM % width)
 
 
+@pytest.mark.slow
 def test_groups_that_do_not_divide_are_not_split(prove):
     prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
 
@@ -255,7 +256,7 @@ def test_norms_of_all_kinds(made, prove, name):
     prove(text)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 8, 16, 32])
 def test_columns_by_any_number_of_adjacent_rows(prove, count):
     statements = ("y[i, j] = softmax(x[i, j], i)",)
@@ -269,6 +270,7 @@ def test_pitched_rows_and_column_major_arrays(prove, layout):
     prove(rows(9, 30).replace("dtype: float32}", f"dtype: float32, {layout}}}"))
 
 
+@pytest.mark.slow
 def test_infinities_and_nan_propagate(prove):
     prove(rows(9, 30, ("y[i, j] = softmax(log(x[i, j]) / 0, j)",)))
     prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))

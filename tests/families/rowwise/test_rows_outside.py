@@ -57,6 +57,7 @@ def test_single_elements_are_read_where_a_vector_has_no_one_rule(planned, text):
 # Results
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("statement", [SOFTMAX, TOTAL])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("n", [64, 72, 1001, pytest.param(20_000, marks=pytest.mark.slow)])

@@ -246,14 +246,14 @@ def test_long_rows(prove, n):
         prove(rows(2, n, statements, schedule="family: rowwise"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 16, 256, *map(slow, [2, 4, 8, 32, 64, 1024])])
 def test_rows_by_any_number_of_threads(prove, threads):
     prove(rows(7, 100, schedule=f"threads: {threads}"))
     prove(rows(7, 37, LAYER_NORM, schedule=f"threads: {threads}"))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(("threads", "count"), [(8, 4), (32, 4), (64, 2), (128, 8), (1, 16)])
 def test_blocks_of_several_rows(prove, threads, count):
     for m in (1, count, count + 1):
@@ -268,7 +268,7 @@ def test_all_types(prove, dtype):
             prove(rows(5, n, statements, dtype))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("length", ["{range: [0, 5000]}", "dynamic"])
 def test_every_size_of_a_dynamic_kernel(prove, length):
     text = rows("dynamic", length, BY_HAND)

@@ -80,7 +80,7 @@ def test_rows_of_any_residue_are_right(prove, n):
     prove(rows(9, n, LAYER_NORM, "bfloat16"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schedule",
     ["threads: 64, registers: 0", "threads: 32, registers: 8", "threads: 32, cluster: 2", "threads: 32, rows: 4"],
@@ -112,7 +112,7 @@ def test_no_access_is_out_of_bounds_or_races(prove, n):
     prove(rows(9, n, LAYER_NORM, "bfloat16"), races=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "statements"), [("float32", SOFTMAX), ("bfloat16", SOFTMAX), ("bfloat16", LAYER_NORM)]
 )

@@ -32,7 +32,7 @@ def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", schedule=SMALL, ou
 # Selection
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
 @pytest.mark.parametrize("n", [2_000_003, 2_000_004])
 def test_wide_elements_whose_registers_do_not_suffice_have_fewer_vectors(made, dtype, n):

@@ -133,7 +133,7 @@ def test_short_and_reverse_rows_and_those_of_different_alignment_are_scanned_by_
         assert {a.width for a in accesses(planned(text).body) if a.array.space == "global"} == {1}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [64, 65, 66, 67, 71, 127, 257, 1021, 4099])
 def test_unaligned_rows_are_right(prove, n):
     prove(matrix(9, n))
@@ -245,7 +245,7 @@ def test_tiles_agree_with_the_reference(prove, m, n, value, dtype):
     prove(multi_pass(matrix(m, n, value, dtype)) if m == 1 else automatic(matrix(m, n, value, dtype)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 8193])
 def test_tiles_of_a_vector_of_any_length(prove, n):
     text = """
@@ -302,6 +302,7 @@ compute: y[j, i] = cumsum(x[i, j], j)
 # Results
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", ["silu(cumsum(x[i, j], j))", "where(i > j, cumsum(x[i, j], j) * 2, x[i, j])"])
 def test_a_scan_in_a_branch_is_executed_outside_of_it(prove, planned, value):
     assert planned(matrix(7, 300, value)).family == "scan"
@@ -350,7 +351,7 @@ def test_layouts(prove, layout, along):
     prove(matrix(70, 75, f"cumsum(x[i, j], {along}, reverse=true)", layout=layout))
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sizes", [(0, 8), (3, 0), (5, 1033)])
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_sizes_given_at_run_time(prove, sizes, along):
@@ -358,7 +359,7 @@ def test_sizes_given_at_run_time(prove, sizes, along):
     prove(text, dict(zip("MN", sizes, strict=True)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("along", ["i", "j"])
 def test_reads_at_other_subscripts_than_the_element(prove, along):
     """Shifted, mirrored and gathered, none of them for an element out of bounds."""

@@ -49,13 +49,14 @@ def drawn(seed: int) -> tuple[int, int, int, str]:
     return n, m, random.randint(1, 40), random.choice(["float32", "float32", "float64", "float16"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, *(slow(seed) for seed in range(40) if seed != 4)])
 def test_bodies_of_drawn_sizes(prove, seed):
     n, m, _, dtype = drawn(seed)
     prove(pairs(n, m, dtype), sanitize=True)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(4), *(slow(seed) for seed in range(4, 40))])
 def test_clusters_of_drawn_sizes(prove, seed):
     prove(clusters(*drawn(100 + seed)), sanitize=True)

@@ -95,6 +95,7 @@ def agrees(text: str, params: dict[str, int], device: CpuDevice) -> None:
     assert run.verification.passed, "\n".join([text, *run.verification.messages, kernel.source])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12), deadline=None)
 @given(drawn=windows())
 def test_drawn_windows_agree_with_the_reference(drawn):

@@ -139,7 +139,7 @@ def test_two_dimensions_have_a_halo_in_both(prove, boundary, h, w):
     prove(image(h, w, boundary=boundary), sanitize=h == 1)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["clamp", "reflect", slow("zero"), slow("wrap")])
 def test_three_dimensions(prove, boundary):
     prove(
@@ -374,6 +374,7 @@ def test_kernels_compile_without_warnings(compiled, text):
     compiled(text)
 
 
+@pytest.mark.slow
 def test_idle_threads_of_a_walk_read_no_element_behind_the_tile(prove, planned):
     text = (
         "arrays:\n  x: {shape: [8, 10, 50], dtype: float32, boundary: zero, memory: shared}\n"
@@ -419,6 +420,7 @@ def test_a_long_reduction_over_common_points_walks_unasked(prove, planned, reduc
     prove(text, sanitize=True)
 
 
+@pytest.mark.slow
 def test_tiles_of_one_shape_are_filled_together_without_checks_in_whole_tiles(made, prove):
     text = """
 params: {N: 512}
@@ -503,7 +505,7 @@ def test_the_nearest_centre_holds_the_features_of_several_points(prove, planned,
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n"), [(1, 7), (65, 31), (33, 70), (64, 64)])
 @pytest.mark.parametrize("where", ["", ", where=k != i", ", where=x[i, 0] > 0"])
 def test_a_walk_has_several_outputs_along_both_indices(prove, planned, m, n, where):

@@ -66,7 +66,7 @@ def test_convolutions_of_any_size(prove, channels, outputs, h, w, rows):
     prove(convolution(channels, outputs, h, w, rows=rows), sanitize=w == 33)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "to", "compute"),
     [
@@ -80,6 +80,7 @@ def test_other_types_and_reductions(prove, dtype, to, compute):
     prove(convolution(40, 6, 20, 32, compute, dtype=dtype, to=to, rows=2))
 
 
+@pytest.mark.slow
 def test_strided_convolutions(prove):
     compute = "sum(x[n, c, 2 * i + r - 1, 2 * j + s - 1] * w[k, c, r, s], c, r, s)"
     prove(convolution(40, 6, 20, 32, compute, size=("H // 2", "W // 2"), rows=2))

@@ -108,7 +108,7 @@ def test_the_boundary_mode_of_the_intermediate_array(prove, boundary, h, w):
     prove(filters(h, w, boundary=boundary, between=boundary), sanitize=boundary == "clamp")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("statements", [ROWS_FIRST, COLUMNS_FIRST])
 @pytest.mark.parametrize(("h", "w"), [(33, 260), slow(1, 1), slow(40, 37)])
 def test_either_order_at_any_size(prove, statements, h, w):
@@ -128,6 +128,7 @@ def test_every_block_size_gives_the_same_result(prove, schedule):
     prove(filters(70, 136, COLUMNS_FIRST, schedule=schedule))
 
 
+@pytest.mark.slow
 def test_more_taps_than_the_image_has_rows(prove):
     statements = ("sum(w[s] * x[i, j + s - 15], s)", "sum(w[r] * t[i + r - 15, j], r)")
     prove(filters(9, 20, statements, boundary="reflect", taps=31))
@@ -146,6 +147,7 @@ def test_sizes_given_at_run_time(prove, size):
     prove(text, {"H": size[0], "W": size[1]})
 
 
+@pytest.mark.slow
 def test_batches_of_bytes_in_integers(prove):
     prove(
         "params: {B: 3, H: 40, W: 64}\narrays:\n  x: {shape: [B, H, W], dtype: uint8, boundary: clamp}\n"

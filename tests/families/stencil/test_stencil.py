@@ -91,7 +91,7 @@ def cube(k: int, stride: int = 1, dtype: str = "float32") -> str:
     return f"params: {{N: 200}}\nindices: {{{taps}}}\narrays: {{{arrays}}}\ncompute: y[h, i, j] = {value}\n"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "stride", "dtype"), [(3, 1, "float32"), (5, 2, "float32"), (4, 1, "float64")])
 def test_a_thread_has_fewer_outputs_where_windows_fill_its_registers(planned, compiled, k, stride, dtype):
     assert planned(cube(k, stride, dtype)).family == "stencil"
@@ -282,13 +282,13 @@ def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, 
     prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=boundary == "wrap")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
 def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 44, FIVE, boundary="reflect", schedule=schedule))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("h", "w"), [(33, 64), (1, 1), slow(2, 4), slow(5, 7)])
 def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     inner = "0 < i and i < H - 1 and 0 < j and j < W - 1"
@@ -363,7 +363,7 @@ def test_pooling_with_strides_and_dilation(prove, outside, stride, window, subsc
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["zero", "wrap"])
 @pytest.mark.parametrize("shape", [(5, 6, 8), slow((9, 3, 12)), slow((1, 1, 1))])
 def test_three_dimensions(prove, boundary, shape):

@@ -72,7 +72,7 @@ def test_a_read_that_is_contiguous_along_both_indices_is_no_transpose(planned):
 # Execution
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("value", READS.values(), ids=READS)
 def test_no_access_is_out_of_bounds_or_races(prove, value, dtype):
@@ -99,6 +99,7 @@ def test_parts_of_rows_are_right(prove):
     prove(part("1", 65, 3, 129, "bfloat16"), sanitize=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (70, 97)])
 def test_dynamic_sides_are_right(prove, rows, columns):
     prove(moved(READS["other diagonal"], "dynamic", "dynamic"), params={"M": rows, "N": columns})

@@ -73,7 +73,7 @@ def test_outputs_with_padding_and_values_of_indices_keep_their_rows(made, change
 # Execution
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "uint8"])
 def test_results_of_every_type(prove, dtype):
     prove(permute(12, 23, 69, dtype, "x[i, j, k]"))
@@ -96,7 +96,7 @@ def test_random_shapes(prove, i, j, k, dtype):
     prove(permute(i, j, k, dtype, "x[i, j, k]"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_every_access_is_the_predicted_one(made, dtype):
     kernel = made(permute(12, 23, 69, dtype, "x[i, j, k]"))

@@ -213,7 +213,7 @@ def test_operands_of_every_kind_are_right(prove, planned):
     prove(text, sanitize=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (130, 97)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_dynamic_sides_are_right(prove, rows, columns, dtype):

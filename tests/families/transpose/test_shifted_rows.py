@@ -93,6 +93,7 @@ def test_short_adjacent_rows_are_right(prove, rows):
         prove(ADJACENT % (rows, 203, dtype, dtype))
 
 
+@pytest.mark.slow
 def test_rows_of_four_dimensions_are_shifted(prove, planned):
     text = (
         "params: {A: 2, B: 109, C: 3, D: 67}\narrays:\n  X: {shape: [A, B, C, D], dtype: bfloat16}\n"
@@ -158,6 +159,7 @@ def test_no_access_is_out_of_bounds_or_races(prove, rows, columns, dtype):
     prove(text, races=True)
 
 
+@pytest.mark.slow
 def test_operands_of_equal_alignment_are_loaded_in_vectors(prove, planned):
     text = (
         "params: {M: 129, N: 65}\narrays:\n  A: {shape: [M, N], dtype: float32}\n  r: {shape: [N], dtype: float32}\n"
@@ -172,6 +174,7 @@ def test_operands_of_equal_alignment_are_loaded_in_vectors(prove, planned):
     prove(text, sanitize=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (250, 97)])
 def test_dynamic_sides_are_right(prove, rows, columns):
     prove(TRANSPOSE % ("dynamic", "dynamic", "float32", "float32"), params={"M": rows, "N": columns})

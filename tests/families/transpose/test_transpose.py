@@ -234,6 +234,7 @@ def test_every_kind_of_tile_compiles_without_warnings(compiled):
     compiled(TRANSPOSE % ("dynamic", "dynamic", "", ""))
 
 
+@pytest.mark.slow
 def test_nvcc_takes_a_dynamic_tile(made):
     if "nvcc" not in [compiler.name for compiler in compilers()]:
         pytest.skip("no nvcc on this machine")

@@ -121,6 +121,7 @@ schedule: {{family: wgmma, block: {{m: 64, n: 64}}, split_k: 1}}
     assert set(unassigned_reads(planted)) == {f"acc[{element}]" for element in range(32)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("text", "count"), [(GEMM, 2), (SOFTMAX, 2), (SCAN_OF_COLUMNS, 2)], ids=list(TEXTS))
 def test_a_first_assignment_too_few_is_named(text: str, count: int) -> None:
     kernel = planned(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import sympy
 
 from cugen.plan.kernel import WorkUnits
@@ -37,6 +38,7 @@ def test_unknown_parts_have_no_chart():
     assert stream_k_chart((), UNITS) is None
 
 
+@pytest.mark.slow
 def test_the_page_has_the_parts_as_a_picture_and_as_a_table(page_of):
     page = page_of(STREAM_K)
     text = page_html(page)

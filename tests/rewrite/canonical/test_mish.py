@@ -68,6 +68,7 @@ def gate(x: float) -> float:
     return g / (g + 2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spelling", SPELLINGS[:3])
 def test_mish_is_right(spelling):
     kernel = generate(spec_of(f"x[i] * {spelling}"), analysis=False)

@@ -42,7 +42,7 @@ def passes(kernel: Kernel) -> bool:
     return verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_forces_of_all_pairs_take_as_long_in_all_spellings(spelling: str) -> None:
     kernel, components = (generate(spec_of(SPELLINGS[s]), analysis=False) for s in (spelling, "components"))

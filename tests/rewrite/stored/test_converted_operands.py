@@ -86,7 +86,7 @@ def without_minimum(monkeypatch):
 SMALL = ["M: 127, N: 129, K: 66", "M: 128, N: 64, K: 258"]
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SMALL)
 @pytest.mark.parametrize(
     ("value", "w"), [("sum(x[m, k] * w[n, k], k)", "int8"), (f"sum(x[m, k] * {PACKED}, k)", "uint8")]

@@ -70,6 +70,7 @@ def test_few_terms_all_pairs_and_guarded_ones_are_not(params, arrays, compute, i
     assert not any("terms" in name for name in names)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [1, 5, 300])
 def test_terms_of_a_reduction_in_a_scan_are_not(n):
     compute = "y[i] = cumsum(sum(x[j] * x[i], j), i, exclusive=true)"

@@ -166,6 +166,7 @@ def test_sizes_that_are_known_at_launch_only_are_left_to_the_convolution() -> No
     assert "known when the kernel is generated" in reason
 
 
+@pytest.mark.slow
 def test_a_rewritten_statement_is_no_convolution_that_the_reference_knows() -> None:
     """The product is a temporary that the planner inlines; the reference has it, and its bounds are those of a sum."""
     (spec,) = load_text("""cugen: 1
@@ -195,7 +196,7 @@ def test_a_product_of_tensor_cores_is_compared_as_well() -> None:
     assert not is_used(generate(spec, analysis=False))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90", "sm_75"])
 @pytest.mark.parametrize(
     "changes", [{}, {"outputs": (55, 57)}, {"is_flipped": True, "channels_last": True, "features_last": True}], ids=str
@@ -273,6 +274,7 @@ accumulate: {winograd: true}
 sizes = st.integers(1, 7)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8), deadline=None)
 @given(
     st.builds(
@@ -303,7 +305,7 @@ def test_results_of_any_sizes_layouts_and_borders_are_those_of_the_convolution(
     assert passes(kernel, sanitize=False)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_what_is_not_finite_stays_in_the_windows_that_read_it(value: float) -> None:
@@ -361,6 +363,7 @@ def test_the_trace_of_guarded_results_is_as_planned(is_last: bool) -> None:
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_placements_are_those_of_the_launches_that_read_the_arrays() -> None:
     kernel = made(replace(Drawn(4, 64, 64, (28, 28)), boundary="zero, memory: shared"))

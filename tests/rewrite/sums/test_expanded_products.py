@@ -81,6 +81,7 @@ def test_other_products_are_left_as_they_are(term, a, more):
     assert not any("_sum" in array.name for array in plan_of(spec).workspace)
 
 
+@pytest.mark.slow
 def test_a_convolution_of_weights_with_zero_points_is_one_of_8_bits(monkeypatch):
     monkeypatch.setattr(expanded_products, "_MIN_MULTIPLY_ADDS", 1)
     (spec,) = load_text("""

@@ -92,6 +92,7 @@ def test_one_launch_reads_both_operands_of_a_divergence_of_rows_and_stores_no_el
     assert passes(kernel)
 
 
+@pytest.mark.slow
 def test_a_row_stores_its_term_beside_what_it_gathers() -> None:
     kernel = kernel_of(CROSS_ENTROPY % (300, 70))
     assert families(kernel) == ["rowwise", "reduce"]
@@ -207,7 +208,7 @@ compute: |
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "statements"),
     [

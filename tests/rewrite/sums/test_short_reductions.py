@@ -50,7 +50,7 @@ def reductions(spec: Spec) -> list[int]:
     return [sum(isinstance(node, Reduce) for node in walk(s.value)) for s in with_short_reductions(spec).statements]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_all_pairs_of_two_sets_of_points_are_never_stored(spelling: str) -> None:
     kernel = generate(spec_of(nearest(spelling, "sum((p[i, c] - q[j, c]) ** 2, c)", "min")), analysis=False)
@@ -95,6 +95,7 @@ def test_fewer_terms_are_repeated_by_outputs_that_share_a_result(dimensions: int
     assert reductions(spec) == left
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_the_nearest_of_some_points_is_found(spelling: str) -> None:
     compute = nearest(spelling, "sum((p[i, c] - q[j, c]) ** 2, c)", "min")
@@ -145,7 +146,7 @@ def small(y: str, m: str, x: str, value: str, *, c: int = 3, dtype: str = "float
 COLOURS = "sum(m[{m}] * x[{x}], k)"
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize(
     ("y", "m", "x", "value"),

@@ -62,10 +62,12 @@ def test_phases_with_as_many_taps_are_one_convolution(changes, count):
     assert len(convolutions(made(**changes))) == count
 
 
+@pytest.mark.slow
 def test_phases_of_float32_are_left_to_cuda_cores():
     assert "y_0_0_phases" not in made(dtype="float32").source
 
 
+@pytest.mark.slow
 def test_launches_that_cost_more_than_they_save_are_left_out():
     assert len(convolutions(made(taps=(3, 3)))) < 4
     assert len(convolutions(made(taps=(3, 3), batch=64, size=(64, 64), outputs=(128, 128)))) == 4

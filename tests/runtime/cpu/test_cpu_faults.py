@@ -65,6 +65,7 @@ def fault_of(make_job, source, kernel, *, block=(8, 1, 1), device=None, out=8):
     return fault
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 4}, {"sanitize": True}], ids=str)
 def test_a_divergent_barrier_names_both_lines(make_job, options):
     fault = fault_of(make_job, DEVIANT, "barriers", device=CpuDevice(**options))
@@ -74,6 +75,7 @@ def test_a_divergent_barrier_names_both_lines(make_job, options):
     assert all(f"line {line}" in fault.message for line in lines)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 4}, {"sanitize": True}], ids=str)
 def test_a_thread_that_returned_while_others_wait_is_named(make_job, options):
     fault = fault_of(make_job, DEVIANT, "leaves", device=CpuDevice(**options))
@@ -187,6 +189,7 @@ extern "C" __global__ void k(const float* in, float* out) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sanitize", [False, True])
 def test_a_write_to_an_input_is_a_fault(make_job, sanitize):
     job = make_job(WRITES_INPUT, {"in": np.ones(10, np.float32), "out": np.zeros(10, np.float32)}, block=(1, 1, 1))
@@ -228,6 +231,7 @@ def test_the_sanitizer_watches_the_end_of_shared_memory(make_job, kernel, line, 
     assert (fault.kind, fault.line) == ("out of bounds", line)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"sanitize": True}, {"races": True}], ids=str)
 def test_a_misaligned_vector_is_a_fault(make_job, options):
     fault = fault_of(make_job, SHARED_BOUNDS, "skewed", device=CpuDevice(**options), block=(1, 1, 1))

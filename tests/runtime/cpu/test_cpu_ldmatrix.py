@@ -53,7 +53,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lane_gets_two_elements_of_each_matrix(make_job: MakeJob, name: str, options: dict[str, Any]) -> None:
@@ -76,6 +76,7 @@ def test_the_read_of_a_row_is_that_of_the_lane_that_gives_its_address(make_job: 
     assert sorted((read.thread, read.offset, read.bytes, read.line) for read in reads) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_a_row_that_is_not_aligned_is_a_fault(make_job: MakeJob, options: dict[str, Any]) -> None:
     job = job_of(make_job, "ldmatrix_x4", ROW="tile[lane] + (lane == 9)")

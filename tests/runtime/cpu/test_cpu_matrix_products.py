@@ -243,7 +243,7 @@ TRUNCATIONS = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(25)
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize(("sign", "small", "kept"), TRUNCATIONS)
 def test_addends_far_below_the_largest_are_cut(
@@ -263,11 +263,13 @@ def test_instructions_on_float8_keep_13_bits_below_the_largest_addend(make_job: 
     assert row_of(make_job, name, 1024.0625, []) == 1024.0  # the accumulator is cut too
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in PRECISE if INSTRUCTIONS[name].depth >= 16])
 def test_fifteen_small_addends_are_lost_together(make_job: MakeJob, name: str) -> None:
     assert row_of(make_job, name, 1024.0, [(2.0**-8, 2.0**-8)] * 15) == 1024.0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["mma_m16n8k16_f16", "mma_m16n8k16_bf16", "mma_m16n8k32_e5m2"])
 def test_infinity_and_nan_reach_the_sum(make_job: MakeJob, name: str) -> None:
     infinity = float("inf")

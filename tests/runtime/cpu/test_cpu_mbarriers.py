@@ -126,6 +126,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("change", "message"), FAULTS.values(), ids=list(FAULTS))
 def test_what_the_ptx_isa_does_not_allow_is_a_fault(make_job: MakeJob, change: tuple[str, str], message: str) -> None:
     job = job_of(make_job, 4, change)

@@ -90,7 +90,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("rank", list(LOADS))
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_both_blocks_get_both_halves_of_every_tile(make_job: MakeJob, options: dict[str, Any], rank: str) -> None:
@@ -158,8 +158,8 @@ FAULTS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, str, str]]] = {
 }
 
 
+@pytest.mark.sampled(39)
 @pytest.mark.whole
-@pytest.mark.sampled(13)
 @pytest.mark.parametrize("seed", [None, 1, 3])
 @pytest.mark.parametrize(("changes", "expected"), FAULTS.values(), ids=list(FAULTS))
 def test_a_planted_fault_is_found(

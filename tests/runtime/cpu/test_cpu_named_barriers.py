@@ -46,6 +46,7 @@ def test_warp_groups_exchange_values_without_waiting_for_each_other(make_job, op
     np.testing.assert_array_equal(outcome.buffers["out"], expected.ravel())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", [compiler.name for compiler in cuda.compilers()])
 def test_cuda_knows_the_barrier_without_an_include(compiler, tmp_path, monkeypatch):
     monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path))
@@ -63,6 +64,7 @@ extern "C" __global__ void k(int* out) {
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"shuffle": 2}, {"races": True}], ids=str)
 def test_a_blocks_last_warp_counts_as_a_whole_one(make_job, options):
     outcome = CpuDevice(**options).run(make_job(LAST_WARP, {"out": np.zeros(48, np.int32)}, block=(48, 1, 1)))
@@ -140,7 +142,7 @@ def test_two_warp_groups_at_one_barrier_are_detected_in_a_random_order(make_job)
     assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shuffle", [None, 4])
 @pytest.mark.parametrize(
     ("first", "barrier", "otherwise", "words"),

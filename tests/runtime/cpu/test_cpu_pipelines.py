@@ -234,6 +234,7 @@ OVERWRITTEN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", OVERWRITTEN.values(), ids=list(OVERWRITTEN))
 def test_what_a_store_has_not_read_is_overwritten(make_job: MakeJob, change: tuple[str, str]) -> None:
     job, expected = job_of(make_job, change)
@@ -259,6 +260,7 @@ RACES: dict[str, tuple[tuple[str, str], str]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("change", "message"), RACES.values(), ids=list(RACES))
 def test_a_missing_order_is_a_race(make_job: MakeJob, change: tuple[str, str], message: str) -> None:
     job, _ = job_of(make_job, change)

@@ -52,6 +52,7 @@ def line_of(source: str, text: str) -> int:
 DEVICES = {"fast": {}, "sanitised": {"sanitize": True}, "races": {"races": True}}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_more_threads_than_the_launch_bounds_are_refused(options: dict[str, Any]) -> None:
     kernel = made(TILED)
@@ -62,6 +63,7 @@ def test_more_threads_than_the_launch_bounds_are_refused(options: dict[str, Any]
     assert "256 threads per block, its launch bounds are 128" in fault.message
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_more_static_shared_memory_than_a_block_has_is_refused(options: dict[str, Any]) -> None:
     kernel = made(TILED)
@@ -140,6 +142,7 @@ schedule:
 FENCE = "__threadfence();"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", [LOOK_BACK, SPLIT_K], ids=["look-back", "split-K"])
 def test_flags_and_arrival_counters_with_fences_order_blocks(text: str) -> None:
     kernel = made(text)
@@ -268,7 +271,7 @@ extern "C" __global__ void k(float* out) {
 """
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", [{}, {"sanitize": True}], ids=["fast", "sanitised"])
 @pytest.mark.parametrize("value", ["0.0f * tile[threadIdx.x ^ 1]", "fmaxf(tile[threadIdx.x], 0.0f)"])
 def test_shared_memory_that_nobody_wrote_shows_in_the_result(
@@ -282,6 +285,7 @@ def test_shared_memory_that_nobody_wrote_shows_in_the_result(
     assert not (results[:, 60:] == expected).all(axis=0).any()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [{}, {"sanitize": True}], ids=["fast", "sanitised"])
 def test_accumulators_without_an_initial_value_show_in_the_result(options: dict[str, Any]) -> None:
     kernel = made(VECTORS)

@@ -97,6 +97,7 @@ extern "C" __global__ void k(int* out) {
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fill", ["0", "4"])
 def test_an_asynchronous_copy_gives_a_value_once_it_is_awaited(make_job: MakeJob, fill: str) -> None:
     source = COPY.replace("FILL", fill)

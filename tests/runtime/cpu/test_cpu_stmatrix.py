@@ -50,6 +50,7 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_a_row_has_a_word_of_each_of_four_lanes(make_job: MakeJob, options: dict[str, Any]) -> None:
     outcome = CpuDevice(**options).run(job_of(make_job))

@@ -33,6 +33,7 @@ def job_of(make_job, depth, who="true"):
     return make_job(text, arrays, block=(32, 1, 1)), c + a @ b
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("depth", [4, 8, 16])
 def test_lanes_hold_their_parts_as_the_manual_says(make_job, depth):
     job, expected = job_of(make_job, depth)

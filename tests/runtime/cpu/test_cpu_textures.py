@@ -43,6 +43,7 @@ def test_a_fetch_of_16_bit_floats_gives_floats(make_job) -> None:
     assert outcome.buffers["out"].tolist() == values.astype(np.float32).tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["int", "unsigned char", "short"])
 def test_a_fetch_of_another_type_than_the_texture_has_is_undefined(make_job, kind: str) -> None:
     out = np.zeros(32, {"int": "i4", "unsigned char": "u1", "short": "i2"}[kind])
@@ -73,7 +74,7 @@ def fetched_2d(make_job, kind: str, values: np.ndarray, out: np.ndarray, texture
     return CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("mode", list(PADDING))
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (2, -7), (-1, -31), (4, 3), (-9, -16), (11, -40)])
 def test_an_address_mode_pads_as_numpy_does(make_job, mode: str, row: int, column: int) -> None:
@@ -190,6 +191,7 @@ def test_a_filtered_fetch_is_what_the_reference_says(make_job, shape: tuple[int,
     assert sampled(make_job, values, points, mode).tolist() == expected.value.astype(dtype).tolist()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", list(BOUNDARIES))
 def test_subnormal_elements_and_infinite_ones_of_weight_0_do_not_count(make_job, mode: str) -> None:
     values = np.array([[1e-40, 1e-40, 2, np.inf]], np.float32)

@@ -237,6 +237,7 @@ extern "C" __global__ void k(const float* A, float* out) {
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_a_load_arrives_in_a_block_of_one_thread(make_job: MakeJob, options: dict[str, Any]) -> None:
     numbers = np.arange(128, dtype=np.float32)

@@ -85,6 +85,7 @@ def test_statements_of_every_kind_touch_what_their_plans_say(check, path):
         assert not comparison.mismatches, f"{spec.kernel}: {report(comparison)}"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["structures_of_three", "structures_of_bytes", "structures_of_pairs"])
 def test_vectors_of_structures_touch_what_their_plans_say(check, name):
     spec = load(ROOT / "tests" / "families" / "statements" / "structures.yaml", kernel=name)

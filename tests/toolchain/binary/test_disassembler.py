@@ -21,6 +21,7 @@ def test_the_width_of_a_load_and_the_line_that_made_it_can_be_read() -> None:
     assert re.search(r'copy4\.cu", line 2', sass)
 
 
+@pytest.mark.slow
 def test_lines_of_the_ptx_are_those_that_compile_ptx_returns() -> None:
     sass = disassemble(cuda.compile_cubin(SOURCE, "copy4", "sm_90").image, lines="ptx")
     ptx = cuda.compile_ptx(SOURCE, "copy4", "sm_90").splitlines()
@@ -29,6 +30,7 @@ def test_lines_of_the_ptx_are_those_that_compile_ptx_returns() -> None:
     assert "ld.global.nc.v4" in ptx[int(load[1]) - 1]
 
 
+@pytest.mark.slow
 def test_without_lines_no_file_is_named() -> None:
     assert "copy4.cu" not in disassemble(cuda.compile_cubin(SOURCE, "copy4", "sm_90").image, lines=None)
 

@@ -85,7 +85,7 @@ def test_parts_are_computed_and_a_timeline_is_printed(gallery_kernel, run_on_cpu
     assert re.search(r"overlapped [\d.]+ ms: [\d.]+ times the longest of the three$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"), [*((name, "main") for name in GALLERY), *((name, "main-overlap") for name in OVERLAPPING)]
 )

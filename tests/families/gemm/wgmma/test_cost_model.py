@@ -46,9 +46,7 @@ def sizes(config: WgmmaConfig) -> tuple[int, int, int, int, int]:
 
 
 # Nothing is fitted to the last one, whose blocks share tiles in other clusters, too.
-DRAWN, TILES, CHOICES, CLUSTERS = FILES = tuple(
-    f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices", "clusters")
-)
+DRAWN, TILES, CHOICES, CLUSTERS = (f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices", "clusters"))
 
 
 def is_held_back(shape: Shape) -> bool:
@@ -56,7 +54,7 @@ def is_held_back(shape: Shape) -> bool:
     return int(hashlib.md5(str(shape[:3]).encode()).hexdigest(), 16) % 3 == 0
 
 
-@pytest.fixture(scope="module", params=FILES)
+@pytest.fixture(scope="module", params=[pytest.param(DRAWN, marks=pytest.mark.slow), TILES, CHOICES, CLUSTERS])
 def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
     path = Path(__file__).parents[3] / "data" / str(request.param)
@@ -88,7 +86,6 @@ def pick(configs: list[Timed]) -> Timed:
     return min(configs, key=lambda config: config.predicted)
 
 
-@pytest.mark.sampled(3)
 def test_the_table_has_many_shapes_and_configs(timings: Timings, request: pytest.FixtureRequest) -> None:
     """So that the tests below compare with something."""
     expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (35, 400)}

@@ -77,7 +77,7 @@ def test_a_tile_is_stored_after_one_barrier_where_memory_has_a_buffer_for_each_p
     assert epilogue[: epilogue.index("tma_store_2d")].count("for (int chunk") == loops
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("n", "is_by_tma"), [(101, False), (102, True)])
 def test_aligned_rows_of_an_odd_number_of_columns_are_stored_by_element(n: int, is_by_tma: bool) -> None:
     """A lane has pairs of columns in registers, of which the last would be one column."""
@@ -164,6 +164,7 @@ def test_matrices_take_as_many_wavefronts_as_pairs() -> None:
     assert pairs[1] == 4 * matrices[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [(128, 256), pytest.param((256, 192), marks=pytest.mark.slow)], ids=str)
 def test_matrices_need_no_spills(made, block: tuple[int, int]) -> None:
     if not compilers():
@@ -172,6 +173,7 @@ def test_matrices_need_no_spills(made, block: tuple[int, int]) -> None:
     assert compile_cubin(kernel.source, "k", "sm_90a").warnings == ()
 
 
+@pytest.mark.slow
 def test_traced_rows_are_those_of_the_plan(made) -> None:
     kernel = made(product(72, 40, 72, schedule=f"{STMATRIX}, block: {{m: 64, n: 80}}"))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})

@@ -172,7 +172,7 @@ def test_operands_that_tma_or_wgmma_cannot_read_are_copied_first(made, changes: 
     assert [source.name for source in gemm.tensor_maps if source.name.endswith("_copy")] == copied
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 @pytest.mark.parametrize(
     ("a", "b", "c", "sums"),
@@ -261,6 +261,7 @@ compute: |
 """
 
 
+@pytest.mark.slow
 def test_a_product_that_is_a_temporary_is_weighed_as_one_that_is_stored(made) -> None:
     """Its copies were weighed as those of a product that stores nothing, which ended in an internal error."""
     assert made(OF_A_TEMPORARY).plan.kernels

@@ -20,6 +20,7 @@ def kernel_of(schedule: str, m: int, n: int, k: int = 256, *, result: str = "flo
     return generate(spec, remarks="none")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("result", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shared", SHARED)
 def test_the_last_blocks_of_a_cluster_may_have_no_tile(shared: str, result: str) -> None:

@@ -272,7 +272,7 @@ def drawn(seed: int) -> Draw:
     return Draw(text, source.choice(("", "sanitize", "races")))
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_convolutions_equal_the_reference(prove, seed: int) -> None:
     draw = drawn(seed)
@@ -296,7 +296,7 @@ CLUSTERS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("text", CLUSTERS.values(), ids=list(CLUSTERS))
 def test_the_last_tile_of_a_cluster_may_begin_after_the_last_pixel(planned, prove, text: str) -> None:
     """Three tiles of 64 or one of 192 for two blocks: the map has no pixel after the last of a single image."""

@@ -76,7 +76,7 @@ def draw(seed: int) -> tuple[str, int, str]:
     return text, source.choice((2, 3, 5, 7, 11)), source.choice(("", "", "sanitize", "races"))
 
 
-@pytest.mark.sampled(64)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(64))
 def test_a_drawn_gemm_equals_the_reference(made, prove, resident, seed: int) -> None:
     text, count, mode = draw(seed)
@@ -165,6 +165,7 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, resident, operan
     assert all(repeated == first for repeated in reruns)
 
 
+@pytest.mark.slow
 def test_launches_on_the_same_workspace_start_and_end_with_zeros(made, resident, operands) -> None:
     resident(7)
     kernel = made(stream_k(150, 136, 2000, layout="nn", result="float32"))
@@ -191,7 +192,7 @@ def test_traced_accesses_match_the_plan(made, resident) -> None:
     assert trace.unknown == 0
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [(64, 256), (128, 256), (192, 128), (256, 192)], ids=str)
 def test_it_compiles_without_warnings_and_spills(made, block) -> None:
     if not compilers():

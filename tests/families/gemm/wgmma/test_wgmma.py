@@ -98,7 +98,7 @@ def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     prove(drawn.text, drawn.params, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
 
 
-@pytest.mark.covering
+@pytest.mark.sampled(109)
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize(("of_a", "of_b", "of_c"), tuple(itertools.product(range(3), repeat=3)))

@@ -80,6 +80,7 @@ def test_the_draws_meet_every_case() -> None:
         assert any(feature in text for text in texts), feature
 
 
+@pytest.mark.slow
 def test_a_convolution_has_no_producer_either(made, prove) -> None:
     text = """
 target: sm_90a
@@ -121,7 +122,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "number", "planted", "kind", "message"), PLANTED.values(), ids=list(PLANTED))
 def test_a_planted_fault_is_found(made, text: str, number: int, planted: str, kind: str, message: str) -> None:
     kernel = made(FAULTY)
@@ -191,6 +192,7 @@ def _text_of(schedule: Schedule) -> str:
     return f"family: wgmma, block: {{{block}}}, {tunables}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "more"),
     [
