@@ -15,7 +15,7 @@ from cugen.plan.traversal.walking import accesses
 from cugen.spec.model import Spec
 
 MAX_COLUMNS = 120
-_ROW = re.compile(r"//   (?P<access>\S.*?)  +(?P<claim>\S.*?)(?: x (?P<count>\d+))?")
+_ROW = re.compile(r"//   (?P<access>\S.*?)  +(?P<claim>\S.*?)(?:, at (?P<count>\d+) places)?")
 _COST = re.compile(r"(?<!assumed): (?:assumed: |unknown: |never runs|\d+ (?:wavefront|sector|request))")
 _HEADING = re.compile(r"// Ideal accesses(?: of (\w+))?, without a remark in the code:")
 
@@ -66,6 +66,12 @@ def table(kernel: Kernel) -> list[tuple[str, str, str]]:
     return rows
 
 
+def elements_of_matrices(statement: str) -> str:
+    """The statement with the first elements of wgmma's matrices, whose k is added to a descriptor."""
+    statement = re.sub(r"k_major_matrix\(&([^(]+)\[0\],(\w+)\)", r"\1[\2]", statement)
+    return re.sub(r"mn_major_matrix<\d+>\(&([^(]+)\[0\]\[0\],(\w+)\)", r"\1[\2][0]", statement)
+
+
 @pytest.mark.sampled(154)
 @pytest.mark.parametrize("mode", ["worst", "all"])
 def test_each_access_has_its_verdict_and_reason_in_the_file(spec: Spec, mode: RemarksMode) -> None:
@@ -81,7 +87,7 @@ def test_each_access_has_its_verdict_and_reason_in_the_file(spec: Spec, mode: Re
             offsets = r"(,[^,]+)+" if "_im2col_" in statement else ""
             assert re.search(re.escape(f",{tensor_map[2]}") + offsets + r"\);$", statement)
         else:
-            assert text in statement
+            assert text in elements_of_matrices(statement)
         if mode == "worst" and report.verdict == "ideal":
             listed.remove((name, text, claim))
         else:
