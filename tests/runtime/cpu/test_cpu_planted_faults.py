@@ -363,7 +363,12 @@ SPARE_LANE = "if (threadIdx.x != 21) "  # before a store: one thread too few
             TRANSPOSE, "tile[ty + r]", f"{SPARE_LANE.replace('21', '14')}tile[ty + r]", 0, "tile", id="transpose"
         ),
         pytest.param(
-            STENCIL, "x_tile[element / 34]", "if (element != 99) x_tile[element / 34]", 0, "x_tile", id="stencil"
+            STENCIL,
+            "x_tile[element / TILE_J]",
+            "if (element != 99) x_tile[element / TILE_J]",
+            0,
+            "x_tile",
+            id="stencil",
         ),
         pytest.param(
             LOOK_BACK, "warp_sums[warp] =", "if (warp != 0) warp_sums[warp] =", 0, "warp_sums", id="look-back"
