@@ -73,12 +73,14 @@ def make_window(
 def without_unread_columns(
     lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]
 ) -> RegisterWindow:
-    """The window without the columns that nothing reads, where its halo is loaded by scalar accesses."""
+    """The window without the halo columns that nothing reads, where these are loaded by scalar accesses. The others
+    are loaded in vectors, also those that nothing reads."""
     is_one_column = window.counts[window.along] == 1
     if is_one_column or not has_scalar_halo(lowering, window, origins):
         return window
-    columns = read_columns(window).values()
-    first, end = min(low for low, _ in columns), max(high for _, high in columns) + 1
+    columns, (center_first, center_end) = read_columns(window).values(), center_columns(window)
+    first = min(center_first, *(low for low, _ in columns))
+    end = max(center_end, *(high + 1 for _, high in columns))
     along = len([count for count in window.counts[: window.along] if count > 1])
     shape = replace_item(window.array.shape, along, integer(end - first))
     array = replace(window.array, shape=shape, strides=row_major(shape))

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cugen.kernel import generate
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
 from cugen.plan.registers.estimate import dynamic_arrays
 from cugen.plan.traversal.walking import accesses, walk_nodes
+from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin
 
 FIVE = "y[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
@@ -444,3 +446,12 @@ compute: y[n, o, i, j] = sum(a[i % 2, r] * a[j % 2, s] * m[i % 2 + r, j % 2 + s,
 @given(text=stencils())
 def test_drawn_stencils_agree_with_the_reference(prove, text):
     prove(text)
+
+
+@pytest.mark.parametrize("value", ["x[i, j - 1] + x[i, j - 2]", "x[i, j + 1] - x[i, j + 2]"])
+def test_a_window_holds_the_vectors_of_its_outputs_where_it_reads_beside_them_alone(value: str) -> None:
+    (spec,) = load_text(
+        "cugen: 1\nkernel: k\nparams: {M: 3, N: 8}\narrays:\n  x: {shape: [M, N], dtype: float32, boundary: zero}\n"
+        f"  y: {{shape: [M, N], dtype: float32}}\ncompute: y[i, j] = {value}\nschedule: {{family: stencil}}\n"
+    )
+    assert {claim.verdict for claim in generate(spec).bounds} == {"proved"}
