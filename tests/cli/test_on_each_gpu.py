@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,8 @@ def seen(item: str) -> tuple[str, str]:
     return item, os.environ["CUDA_VISIBLE_DEVICES"]
 
 
-def test_each_item_is_done_on_every_gpu_and_faults_are_said() -> None:
+def test_each_item_is_done_on_every_gpu_and_faults_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])  # from where the processes import this module
     results = on_each_gpu(GPUS, seen, lambda gpu: ["a", "b", "wrong"])
     assert next(results) == (("a", "GPU-0"), ("a", "GPU-1"))
     assert next(results) == (("b", "GPU-0"), ("b", "GPU-1"))
