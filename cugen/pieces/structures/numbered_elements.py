@@ -93,7 +93,9 @@ class GatheredStores:
 
     def stores(self, lowering: Lowering, store: Callable[[Statement, Vector], Node]) -> list[Node]:
         """The store of each vector, in a loop over those of an array."""
-        nodes = [store(statement, vector) for statement, vector in self.single]
-        for numbered, vectors in self.arrays:
-            nodes.append(numbered.each(lowering, lambda s, n, vectors=vectors: store(s, vectors.indexed(n))))  # type: ignore[misc]
-        return nodes
+
+        def of_array(numbered: NumberedElements[Statement], vectors: Vector) -> Node:
+            return numbered.each(lowering, lambda statement, number: store(statement, vectors.indexed(number)))
+
+        single = (store(statement, vector) for statement, vector in self.single)
+        return [*single, *(of_array(numbered, vectors) for numbered, vectors in self.arrays)]
