@@ -13,6 +13,9 @@ from cugen.machine import target as known_target
 from cugen.machine.requests.warp import WARP_SIZE
 
 REGISTER_WARPS = 2  # 1.x: register allocation granularity in warps (programming guide 4.2, 4.2)
+# The most multiprocessors that clusters of a size left idle, of those of an H200 and an H100: a cluster is in one GPC,
+# and sizes of GPCs differ from die to die (cudaOccupancyMaxActiveClusters).
+_IDLE_MULTIPROCESSORS, _MULTIPROCESSORS = {1: 0, 2: 0, 3: 15, 4: 12, 6: 30, 8: 12}, 132
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class NextStep:
     occupancy: Occupancy
     registers: int
     shared_bytes: int
+
+
+def clustered_multiprocessors(sms: int, size: int) -> int:
+    """The multiprocessors that clusters of so many blocks can run on."""
+    return sms - -(-sms * _IDLE_MULTIPROCESSORS[size] // _MULTIPROCESSORS)
 
 
 def occupancy(target: Target | str, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis import next_step, occupancy
 from cugen.machine import Target, known_targets, target
+from cugen.machine.occupancy import clustered_multiprocessors
 
 KERNELS = {
     "name": st.sampled_from(known_targets()),
@@ -148,3 +149,9 @@ def test_the_sizes_of_shared_memory_leave_a_rest_to_l1(name):
 def test_fewer_blocks_fit_a_smaller_carve_out():
     blocks = [occupancy(target("sm_90").with_carveout(p, 16_384), 128, 32, 16_384).blocks_per_sm for p in (100, 25, 0)]
     assert blocks == [13, 3, 1]
+
+
+@pytest.mark.parametrize(("size", "sms"), [(1, 132), (2, 132), (4, 120), (8, 120)])
+def test_clusters_leave_multiprocessors_idle(size, sms):
+    assert clustered_multiprocessors(132, size) == sms
+    assert 0 < clustered_multiprocessors(66, size) <= 66

@@ -25,7 +25,7 @@ from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stre
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
-from cugen.machine.occupancy import occupancy
+from cugen.machine.occupancy import clustered_multiprocessors, occupancy
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 
 
@@ -73,9 +73,6 @@ class Calibration:
     workspace_bytes_per_second: float = 103.3e9  # partial sums that the last block of a tile loads
     l2_bytes_per_second: float = 3.79e12
     dram_efficiency: float = 0.9  # fraction of the published bandwidth
-    # (blocks of a cluster, the most multiprocessors that such left idle): sizes of GPCs differ from die to die
-    # (cudaOccupancyMaxActiveClusters)
-    cluster_idle_multiprocessors: tuple[tuple[int, int], ...] = ((2, 0), (3, 15), (4, 12), (6, 30), (8, 12))
 
 
 H200 = Calibration()
@@ -140,10 +137,7 @@ def resident_blocks_per_sm(problem: Problem, config: TileConfig, target: Target)
 
 def _occupied_multiprocessors(config: TileConfig, target_device: Device) -> int:
     """The multiprocessors that blocks can run on: clusters are bound to one GPC and leave some idle."""
-    if not config.uses_cluster:
-        return target_device.sms
-    idle = dict(H200.cluster_idle_multiprocessors)[config.split_k]
-    return target_device.sms - -(-target_device.sms * idle // _FITTED_DEVICE.sms)
+    return clustered_multiprocessors(target_device.sms, config.split_k if config.uses_cluster else 1)
 
 
 def is_loop_cached(problem: Problem, config: TileConfig) -> bool:

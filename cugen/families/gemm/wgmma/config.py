@@ -17,8 +17,6 @@ _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 MULTICASTS = ("multicast", "multicast_n")  # tunables by which the blocks of a cluster share tiles of B or of A
 PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
-# Multiprocessors that clusters of a size leave idle, since a GPC has no multiple of it (measured on an H100).
-_IDLE_MULTIPROCESSORS = {1: 0, 2: 0, 4: 12, 8: 12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +144,6 @@ def config_of(
         gives_registers=gives_registers,
         has_producer=has_producer,
     )
-
-
-def resident_clusters(sms: int, size: int) -> int:
-    """Clusters of so many blocks, each alone on its multiprocessor, that are resident at once."""
-    return (sms - _IDLE_MULTIPROCESSORS[size]) // size
 
 
 def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool) -> int:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule
-from cugen.families.gemm.wgmma.config import WgmmaConfig, resident_clusters
+from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogue import stores_by_tma
 from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
 from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
 from cugen.machine.mma import WORD_BYTES
+from cugen.machine.occupancy import clustered_multiprocessors
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WGMMA_M, operand_wavefronts
 from cugen.plan.alignment import divisor
@@ -95,7 +96,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     block_m, block_n = int(config.block_m), int(config.block_n)
     rows = -(-problem.m // (block_m * config.multicast))
     tiles = rows * -(-problem.n // (block_n * config.multicast_n)) * problem.batch
-    resident = resident_clusters(device.sms, config.cluster)
+    resident = clustered_multiprocessors(device.sms, config.cluster) // config.cluster
     waves = -(-tiles // resident)
     schedule = stream_k_schedule_of(contraction, config) if config.stream_k else None
     active = schedule.blocks if schedule else min(tiles, resident) * config.cluster

@@ -18,7 +18,6 @@ from cugen.families.gemm.wgmma.config import (
     PRODUCER_REGISTERS,
     WgmmaConfig,
     available_registers,
-    resident_clusters,
 )
 from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
 from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
@@ -27,6 +26,7 @@ from cugen.families.gemm.wgmma.operands import OperandTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, padded_channels, window_images
 from cugen.families.gemm.wgmma.split.cluster_epilogue import ClusterEpilogue, partials_bytes
+from cugen.machine.occupancy import clustered_multiprocessors
 from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define, define_index, define_size, digits
@@ -279,7 +279,7 @@ class WgmmaKernel:
     @property
     def _clusters(self) -> int:
         """Clusters, or single blocks, that are resident at once."""
-        return resident_clusters(self._sms, self.config.sharing)
+        return clustered_multiprocessors(self._sms, self.config.sharing) // self.config.sharing
 
     @property
     def _consumer_threads(self) -> Integer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.families.gemm.wgmma.config import resident_clusters
 from cugen.kernel import Kernel, generate
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
@@ -41,8 +40,3 @@ def test_the_last_blocks_of_a_cluster_may_have_no_tile(shared: str, result: str)
 def test_other_clusters_are_refused(schedule: str, reason: str) -> None:
     with pytest.raises(SpecError, match=reason):
         kernel_of(schedule, 512, 512, 4096)
-
-
-@pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_resident_clusters_have_at_most_all_multiprocessors(size: int) -> None:
-    assert 0 <= 132 - size * resident_clusters(132, size) <= 12
