@@ -14,6 +14,7 @@ import sympy
 
 from cugen.analysis.bounds.claims import BoundsClaim, BoundsVerdict, refuse_refuted
 from cugen.analysis.bounds.enumeration import MAX_ITERATIONS, evaluated
+from cugen.analysis.bounds.examples import with_example_sizes
 from cugen.analysis.bounds.facts import Facts, Known, Locals
 from cugen.analysis.bounds.forms import Forms
 from cugen.analysis.bounds.occurrences import Occurrence, occurrences
@@ -32,7 +33,21 @@ _TOO_MANY = f"not proved, and more than {MAX_ITERATIONS:,} iterations are too ma
 
 def prove_bounds(kernel: Kernel, context: Context) -> tuple[BoundsClaim, ...]:
     """A claim for each access of a kernel, in source order; `context` is that of its plan."""
-    return tuple(_Proof(kernel, context).claims())
+    claims = tuple(_Proof(kernel, context).claims())
+    for example in with_example_sizes(context):
+        if all(claim.verdict != "unknown" for claim in claims):
+            break
+        sizes = " and ".join(f"{param.name} = {param.value}" for param in example.spec.params)
+        seen = _Proof(kernel, example).claims()
+        claims = tuple(_refuted(claim, of_example, sizes) for claim, of_example in zip(claims, seen, strict=True))
+    return claims
+
+
+def _refuted(claim: BoundsClaim, of_example: BoundsClaim, sizes: str) -> BoundsClaim:
+    """The claim, unless an example of sizes refutes what is unknown for all."""
+    if claim.verdict != "unknown" or of_example.verdict != "refuted":
+        return claim
+    return replace(claim, verdict="refuted", reason=f"{of_example.reason}, for {sizes}")
 
 
 def bounds_of(plan: Plan) -> tuple[BoundsClaim, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -97,13 +98,21 @@ def test_a_plan_with_an_access_that_is_seen_outside_is_not_written(monkeypatch):
         generate(spec)
 
 
-def test_without_a_value_of_the_size_a_fault_is_unknown():
-    plan = make_plan(load_text(COPY % "{range: [1, 1000]}"))
+@pytest.mark.parametrize("size", ["{range: [1, 1000]}", "{range: [0, 5000], multiple_of: 12}", "{range: [996, 996]}"])
+def test_a_fault_is_refuted_by_an_example_of_sizes_that_are_known_at_launch(size):
+    plan = make_plan(load_text(COPY % size))
     (kernel,) = plan.kernels
     faulty = next(changed for name, changed in planted(kernel) if name == "x shifted by 1")
-    counts = Counter(claim.verdict for claim in prove_bounds(faulty, plan.context))
-    assert counts["unknown"] == 1
-    assert not counts["refuted"]
+    (refuted,) = (claim for claim in prove_bounds(faulty, plan.context) if claim.verdict != "proved")
+    assert refuted.verdict == "refuted"
+    assert re.search(r"^at .* = \d+, for N = \d+$", refuted.reason)
+
+
+def test_sizes_that_a_spec_refuses_are_no_examples():
+    plan = make_plan(load_text(COPY % "{range: [1, 1000]}" + "require: [N > 500]\n"))
+    (kernel,) = plan.kernels
+    faulty = next(changed for name, changed in planted(kernel) if name == "x shifted by 1")
+    assert {claim.verdict for claim in prove_bounds(faulty, plan.context)} == {"proved", "unknown"}
 
 
 def test_the_head_names_the_first_access_that_is_unknown():
