@@ -6,7 +6,7 @@ import argparse
 
 from shtab import DIRECTORY, FILE, glob
 
-from cugen.cli.emission import KINDS
+from cugen.cli.generation.emission import KINDS
 from cugen.cli.main import COMMANDS, add_arguments, command_module, top_parser
 from cugen.emit.resources import data_folder, explanations
 from cugen.machine import known_targets

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cugen.cli.parallel import generation
+from cugen.cli.generation import kernels
 from cugen.toolchain import cuda
 
 from ..conftest import SPEC, Answer, Cli
@@ -29,9 +29,9 @@ class Build:
         self.specs = [folder / f"{name}.yaml" for name in ("a", "b", "c")]
         for file in self.specs:
             file.write_text(SPEC.replace("kernel: scale", f"kernel: {file.stem}"))
-        make = generation._generate
+        make = kernels._generate
         monkeypatch.setattr(
-            generation, "_generate", lambda work, **words: self.made.append(work.spec.kernel) or make(work, **words)
+            kernels, "_generate", lambda work, **words: self.made.append(work.spec.kernel) or make(work, **words)
         )
 
     def __call__(self, *words: object) -> Answer:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.emission import Emission, compiled, embedded, programs
 from cugen.cli.failures import OWN_FAULT, Failure, failure_of, own_fault
+from cugen.cli.generation.compiled import compiled, embedded, programs
+from cugen.cli.generation.emission import Emission
 from cugen.cli.parallel.scheduler import cluster_of
 from cugen.cli.specs import refuse, templates_of, warn
 from cugen.cli.text.terminal import note, paint_findings, progress

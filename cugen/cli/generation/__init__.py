@@ -1,0 +1,1 @@
+"""What `cugen generate` writes: which files there are, which are current, and how they are made."""
