@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ class OperatorCase:
                 yield {"M": m, "N": n}
 
 
+@cache
 def _operator_cases() -> list[OperatorCase]:
     """Every operator for every type that it has a meaning for and every class of shapes."""
     operators = yaml.safe_load((Path(__file__).parent / "data" / "operators.yaml").read_text())

@@ -44,11 +44,10 @@ def prose(path: Path) -> str:
 
 @cache
 def has_a_phrase() -> bool:
-    """Whether any text has any of the phrases, which takes less time than to look for each."""
-    expression = re.compile(
-        "|".join(f"(?:{pattern})" for pattern in VOCABULARY["phrases"]), re.IGNORECASE | re.MULTILINE
-    )
-    return any(expression.search(prose(path)) for path in files())
+    """Whether any text has any of the phrases. All at once take less time than each, and a text in lower case less than
+    one in any case."""
+    expression = re.compile("|".join(f"(?:{pattern})" for pattern in VOCABULARY["phrases"]), re.MULTILINE)
+    return any(expression.search(prose(path).lower()) for path in files())
 
 
 @cache
@@ -124,6 +123,7 @@ def test_an_identifier_is_taken_apart_at_underscores_and_humps() -> None:
     assert not banned("replace")
 
 
-def test_every_line_of_the_list_is_a_working_expression() -> None:
+def test_every_line_of_the_list_is_a_working_expression_of_lower_case() -> None:
     for pattern in VOCABULARY["phrases"]:
         assert re.compile(pattern)
+        assert pattern == pattern.lower()

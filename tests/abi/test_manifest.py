@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.abi.manifest import (
@@ -22,6 +22,7 @@ from cugen.abi.manifest import (
     Workspace,
     is_untouched,
 )
+from tests.drawn import examples
 
 texts = st.text(max_size=8)
 numbers = st.integers(0, 2**40)
@@ -84,6 +85,7 @@ def test_a_manifest_reads_back_as_itself(manifest):
     assert Manifest.from_json(manifest.to_json()) == manifest
 
 
+@settings(max_examples=examples(40))
 @given(manifests)
 def test_what_was_written_is_untouched_and_any_change_shows(manifest):
     text = manifest.to_json()

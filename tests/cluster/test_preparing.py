@@ -59,19 +59,23 @@ def test_what_is_urgent_comes_before_what_was_asked_for_earlier(tasks: CpuTasks)
 def test_results_that_are_there_are_taken_together(
     tasks: CpuTasks, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """While the first ones are taken, all others end."""
     monkeypatch.setattr(preparing, "_SENT_PER_THREAD", 50)
     taken: list[int] = []
-    gather = cluster.client.gather
+    gather, submitted = cluster.client.gather, threading.Event()
 
-    def slowly(futures: list[Any]) -> Any:
+    def gather_late(futures: list[Any]) -> Any:
         taken.append(len(futures))
-        time.sleep(0.2)
+        assert submitted.wait(DEADLINE_S)
+        wait_for(lambda: all(state.status == "finished" for state in [*cluster.client.futures.values()]))
         return gather(futures)
 
-    monkeypatch.setattr(cluster.client, "gather", slowly)
+    monkeypatch.setattr(cluster.client, "gather", gather_late)
     results = [tasks.submit(0, partial(neg, number)) for number in range(40)]
+    submitted.set()
     assert [result.result(DEADLINE_S) for result in results] == [-number for number in range(40)]
-    assert len([count for count in taken if count]) < 20
+    assert sum(taken) == 40
+    assert len(taken) <= 2
 
 
 def fail(error: Exception) -> None:

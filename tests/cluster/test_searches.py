@@ -100,15 +100,19 @@ def prepared(spec: Spec, *others: Any) -> Any:
 
 @pytest.mark.slow
 def test_all_candidates_of_later_searches_are_prepared_while_a_gpu_times_the_first_one(
-    engine: ClusterEngine, plan: Any, monkeypatch: pytest.MonkeyPatch
+    engine: ClusterEngine, plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of four searches: one times, two have their processes on its GPU already, the last one has none."""
-    plan(seconds=DEADLINE_S / 4)
+    answers = tmp_path / "answers"
+    plan(awaits=str(answers))
     PREPARED.clear()
     monkeypatch.setattr(tuner, "prepare", prepared)
     with searching(engine, specs(4)) as (first, *_):
-        wait_for(lambda: PREPARED.count("scale_3") == 4)  # of which the generator's own choice is two
-        assert not first.done()
+        try:
+            wait_for(lambda: PREPARED.count("scale_3") == 4)  # of which the generator's own choice is two
+            assert not first.done()
+        finally:
+            answers.touch()
 
 
 class WaitingProcess:

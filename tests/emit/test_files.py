@@ -167,7 +167,7 @@ def test_a_diff_is_a_patch_that_mends_the_file(tmp_path: Path, edited: str) -> N
     (tmp_path / "k.cu").write_bytes(edited.encode())
     diff = "".join(d.diff for d in files.differences(tmp_path, texts()))
     command = ["patch", "--binary", "-s", str(tmp_path / "k.cu")]
-    subprocess.run(command, input=diff.encode(), check=True, timeout=10)
+    subprocess.run(command, input=diff.encode(), check=True, timeout=60)
     assert (tmp_path / "k.cu").read_bytes() == b"int x;\n"
 
 
@@ -189,7 +189,7 @@ def test_make_finds_a_dependency_of_any_name_and_rebuilds_for_it(name: str) -> N
 
         def make() -> str:
             command = ["make", "--no-print-directory"]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
             return done.stdout
 
         os.utime(dependency, (1, 1))

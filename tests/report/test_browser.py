@@ -207,14 +207,14 @@ def test_a_served_page_reloads_with_the_spec_and_keeps_the_access(tab: Any, tmp_
         page.locator("a[data-select='3']").click()
         assert "32 wavefronts" in page.locator("#map-figures").inner_text()
         spec.write_text(conflicting("transpose_padded").replace("pad: 0", "pad: 1"))
-        page.locator("#map-figures", has_text="1 wavefront, ideal 1").wait_for(timeout=10_000)
+        page.locator("#map-figures", has_text="1 wavefront, ideal 1").wait_for(timeout=60_000)
         assert page.locator("tr.chosen[data-access='3']").count() == 1
         spec.write_text("cugen: 1")
-        page.get_by_role("heading", name="No page").wait_for(timeout=10_000)
+        page.get_by_role("heading", name="No page").wait_for(timeout=60_000)
     finally:
         tab.page.close()  # it asks the server for news
         server.stop()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 UNNAMED = """

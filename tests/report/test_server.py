@@ -16,7 +16,7 @@ from cugen.report.server import VERSION_PATH, Server, Site
 
 
 def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         return response.read().decode()
 
 
@@ -29,7 +29,7 @@ def running(build: Callable[[], Site]) -> Iterator[str]:
         yield server.url
     finally:
         server.stop()
-        thread.join(timeout=10)
+        thread.join(timeout=60)
 
 
 def test_a_page_is_made_again_when_its_file_changes(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ HELLO = '#include "greeting.h"\n#include <cstdio>\nint main() { std::puts(GREETI
 
 
 def output_of(built: host.Built) -> str:
-    return subprocess.run([built.path], capture_output=True, text=True, check=True, timeout=20).stdout
+    return subprocess.run([built.path], capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def test_a_source_with_a_header_becomes_a_program_that_runs() -> None:

@@ -3,7 +3,8 @@
 Its one argument is a file of JSON: `times`, a list of [text, microseconds] of which the first whose text stands in the
 source counts; `hang`, `die`, `wrong`, `garble` and `same`, lists of texts of sources that make it do so; `refuses`,
 UUIDs of GPUs on which it can't be opened; `log`, a file that gets a line for each candidate; `factors`, of the times of
-GPUs, by UUID; `seconds` that each request takes; `ready_seconds` that the first messages take.
+GPUs, by UUID; `seconds` that each request takes; `ready_seconds` that the first messages take; `awaits`, a file without
+which no request is answered.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def main() -> None:
             print(json.dumps({"ready": True}), flush=True)
             continue
         time.sleep(plan.get("seconds", 0))
+        while "awaits" in plan and not Path(plan["awaits"]).exists():
+            time.sleep(0.02)
         factor = plan.get("factors", {}).get(gpu, 1.0)
         answer: dict[str, Any] = {"times": {}, "same_bits": {}, "failed": {}, "stopped": []}
         for code in message["time"]:

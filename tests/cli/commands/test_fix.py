@@ -108,7 +108,7 @@ def test_the_patch_is_one_that_patch_programs_take(
     path = file(TRANSPOSE.replace("\n", line_break).removesuffix(line_break))
     content = json.loads(fix(cli, path, "--json").out)
     patch = content["patch"].replace(str(path), f"x/{path.name}")
-    subprocess.run(["git", "apply", "-p1", "-"], input=patch.encode(), cwd=tmp_path, check=True, timeout=20)
+    subprocess.run(["git", "apply", "-p1", "-"], input=patch.encode(), cwd=tmp_path, check=True, timeout=60)
     assert load(path).array("A").memory.pad == 1
     assert path.read_bytes().count(line_break.encode()) == TRANSPOSE.count("\n") - 1
 

@@ -81,7 +81,7 @@ def name_of(value: list[str] | set[str]) -> str:
 @pytest.mark.parametrize(("words", "completions"), LINES, ids=name_of)
 def test_bash_completes_a_line(scripts: dict[str, Path], folder: Path, words: list[str], completions: set[str]) -> None:
     command = ["bash", "--norc", "-c", COMPLETE, "bash", str(scripts["bash"]), "cugen", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
     assert set(done.stdout.split()) == completions
 
 
@@ -91,7 +91,7 @@ def test_fish_completes_a_line(scripts: dict[str, Path], folder: Path, words: li
         pytest.skip("NO FISH, NOT TESTED: apt-get install fish")
     script = f"source {scripts['fish']}; complete -C '{' '.join(['cugen', *words])}'"
     command = ["fish", "--no-config", "-c", script]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
     assert {line.partition("\t")[0].rstrip("/") for line in done.stdout.splitlines()} == completions
 
 
@@ -191,5 +191,5 @@ def test_each_shell_of_this_machine_can_read_its_script(scripts: dict[str, Path]
     here = [shell for shell in SHELLS if shutil.which(shell)]
     assert "bash" in here
     for shell in here:
-        done = subprocess.run([shell, "-n", str(scripts[shell])], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([shell, "-n", str(scripts[shell])], capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")

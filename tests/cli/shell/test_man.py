@@ -54,6 +54,6 @@ def test_the_programs_of_this_machine_that_read_pages_have_no_warning(tmp_path: 
         for program, words in commands.items():
             if shutil.which(program):
                 command = [program, *words, str(tmp_path / name)]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=60)
                 said = [line for line in (done.stdout + done.stderr).splitlines() if "missing date" not in line]
                 assert said == []
