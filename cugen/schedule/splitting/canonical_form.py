@@ -25,6 +25,7 @@ from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
+from cugen.rewrite.sums.distributed_sums import with_distributed_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
@@ -122,11 +123,27 @@ def _is_of_rows(terms: RowTerms) -> bool:
 def with_hoisted_reductions(spec: Spec) -> Spec:
     """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
     place, or takes short ones in place; the same object if none is hoisted."""
-    return _hoisted(_with_ordered_sums(with_stored_scans(spec)))
+    return _hoisted(_with_ordered_sums(_with_distributed_sums(with_stored_scans(spec))))
 
 
 def _hoisted(spec: Spec) -> Spec:
     return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
+
+
+def _with_distributed_sums(spec: Spec) -> Spec:
+    """The spec with sums of sums distributed where another order then takes much less work; the same object if there
+    are none."""
+    for written in map(target_of, spec.statements):
+        position = next((n for n, s in enumerate(spec.statements) if target_of(s) == written), None)
+        if position is None or is_placed(spec.statements[position], spec):
+            continue
+        distributed = with_distributed_sums(spec, position)
+        if distributed is None:
+            continue
+        ordered = with_contraction_order(distributed[1], make_context(distributed[0]))
+        if ordered is not None and _take_much_less_work(ordered):
+            spec = distributed[0]
+    return spec
 
 
 def _with_ordered_sums(spec: Spec) -> Spec:
@@ -143,10 +160,15 @@ def _with_ordered_sums(spec: Spec) -> Spec:
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
+def _take_much_less_work(ordered: OrderedSums) -> bool:
+    is_long = ordered.original_multiply_adds >= MIN_MULTIPLY_ADDS
+    return is_long and ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds
+
+
 def _are_better(ordered: OrderedSums, statement: Statement, context: Context) -> bool:
     if ordered.original_multiply_adds < MIN_MULTIPLY_ADDS:
         return False
-    if ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds:
+    if _take_much_less_work(ordered):
         return True
     if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or is_taken(statement, context):
         return False
