@@ -106,7 +106,10 @@ def split(single: Single) -> Steps | None:
     request, context = single.request(), single.context
     if single.schedule != Schedule() or any(context.arrays[a.name].space not in IN_MEMORY for a in request.touched()):
         return None
-    if not all(isinstance(sub, IndexValue | Const) for sub in single.statement.subscripts):
+    fixed = [sub for sub in single.statement.subscripts if not isinstance(sub, IndexValue)]
+    writers = [s for s in context.spec.statements if s.target == single.statement.target]
+    # Statements that write parts of one array are fewer launches together.
+    if not all(isinstance(sub, Const) for sub in fixed) or (fixed and len(writers) > 1):
         return None
     try:
         if not collected((single.statement,)):

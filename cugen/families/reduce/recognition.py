@@ -337,7 +337,7 @@ def _is_affine(read: Read, names: set[str], request: Request) -> bool:
 
 def _step(sub: Expr, name: str, request: Request) -> Integer | None:
     """What an index adds to a subscript with each of its values; None where that isn't constant."""
-    symbols = {**request.context.symbols, **{other: symbol(other) for other in free_indices(sub)}}
+    symbols = {**request.context.symbols, **{index: symbol(index) for index in free_indices(sub)}}
     try:
         subscript = to_integer(sub, symbols).expand()
     except NotAnInteger:

@@ -55,8 +55,8 @@ def with_distributed_sums(spec: Spec, position: int) -> tuple[Spec, Statement] |
         return None
     new = replace(statement, value=value)
     statements: list[Statement] = []
-    for other in inlined:
-        statements += (*(stored.statement for stored in invariants), new) if other is statement else (other,)
+    for kept in inlined:
+        statements += (*(stored.statement for stored in invariants), new) if kept is statement else (kept,)
     arrays = (*spec.arrays, *(stored.array for stored in invariants))
     written = {s.target for s in statements}
     arrays = tuple(a for a in arrays if a.role != "temporary" or a.name in written)

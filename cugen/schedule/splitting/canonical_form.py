@@ -15,6 +15,7 @@ from cugen.plan.request import Request
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
+from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
 from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.indices.components import with_components
@@ -49,7 +50,8 @@ def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
     expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
-    return _with_computed_subscripts(with_components(_without_loops(with_short_reductions(canonical))))
+    short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
+    return _with_computed_subscripts(with_components(short))
 
 
 def with_taken_form(spec: Spec) -> Spec:
@@ -84,6 +86,17 @@ def _without_loops(spec: Spec) -> Spec:
         is_better = unrolled and not is_taken(statement, context) and is_taken(unrolled, context)
         is_better = is_better and steps_of(single_of(statement, context)) is None
         statements.append(unrolled if unrolled and is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _with_prefix_reductions(spec: Spec) -> Spec:
+    """The spec with reductions that are scans as such, where a family other than the fallbacks takes these; the same
+    object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        scanned = statement if is_placed(statement, spec) else with_prefix_reductions(statement, spec)
+        is_better = scanned is not statement and is_taken(scanned, context)
+        statements.append(scanned if is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 

@@ -14,7 +14,7 @@ from cugen.spec.load import load_text
 CASES = [
     pytest.param("x f32 [M, N]; y f32 []", "y = sum(abs(x[i + 1, j] - x[i, j]), i, j)", "i: M - 1", id="rows below"),
     pytest.param(
-        "x f32 [M, N]; y f32 [1]", "y[0] = sum(abs(x[i, j + 1] - x[i, j]), i, j)", "j: N - 1", id="neighbours"
+        "x f32 [M, N]; y f32 [1]", "y[0] = sum(abs(x[i, j + 1] - x[i, j]), i, j)", "j: N - 1", id="adjacent columns"
     ),
     pytest.param("x f32 [M, N]; y f32 [N]", "y[j] = max(x[i + 1, j] * x[i, j], i)", "i: M - 1", id="of columns"),
     pytest.param("x f32 [M, N]; y f32 [M]", "y[i] = sum(x[i, j] * x[i, N - 1 - j], j)", "", id="reversed"),
@@ -41,8 +41,8 @@ NAMES = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64"}
 def kernel_of(params: str, arrays: str, compute: str, indices: str):
     lines = ["cugen: 1", "kernel: f", f"params: {{{params}}}", "arrays:"]
     for array in arrays.split("; "):
-        name, dtype, rest = array.split(" ", 2)
-        shape, _, boundary = rest.partition("] ")
+        name, dtype, layout = array.split(" ", 2)
+        shape, _, boundary = layout.partition("] ")
         more = f", boundary: {boundary}" if boundary else ""
         lines.append(f"  {name}: {{shape: {shape.rstrip(']')}], dtype: {NAMES[dtype]}{more}}}")
     more = [f"indices: {{{indices}}}"] if indices else []
