@@ -20,6 +20,7 @@ from cugen.rewrite.grouping import completed_statements, inlined_statements, joi
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
+from cugen.rewrite.indices.gathered_rows import with_gathered_rows
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
@@ -48,7 +49,7 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
+    expressions = with_boundaries_of_guarded_reads(with_gathered_rows(with_canonical_expressions(spec)))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
     return _with_computed_subscripts(with_components(short))
