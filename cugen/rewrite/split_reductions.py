@@ -123,14 +123,14 @@ class ReductionSplitter:
         )
 
     def _split_index(self, indices: tuple[Index, ...]) -> Index:
-        """The slowest index that is long enough; else the longest one, but the fastest only where others are short, as
-        parts of it are short runs."""
+        """The slowest index that is long enough, else the longest one; a slower one that leaves no multiprocessor idle
+        where that is the contiguous one, parts of which are short runs."""
         extent = self.context.planned_extent
-        long = [index for index in indices if extent(index) >= 2 * self.parts]
-        slower = max(indices[:-1], key=extent, default=indices[-1])
-        if long or (extent(slower) < PLANNING_DEVICE.sms and slower != indices[-1]):
-            return long[0] if long else max(indices, key=extent)
-        return slower
+        if long := [index for index in indices if extent(index) >= 2 * self.parts]:
+            return long[0]
+        longest = max(indices, key=extent)
+        slower = max(indices[:-1], key=extent, default=longest)
+        return slower if longest in self.aligned and extent(slower) >= PLANNING_DEVICE.sms else longest
 
     def _names(self, indices: tuple[Index, ...]) -> set[str]:
         return {origin.name for index in indices for origin in self.origins.get(index.name, (index,))}
