@@ -66,8 +66,8 @@ def _steps(
     """The steps with parts of an index of the problem, or of one of those that it replaces where `origins` has none."""
 
     def indices(stage: Stage) -> tuple[Index, ...]:
-        found = (problem.origins.get(i.name, (i,)) if i.name not in origins else (i,) for i in stage.indices)
-        return tuple(index for part in found for index in part)
+        replaced = {name: indices for name, indices in problem.origins.items() if name not in origins}
+        return tuple(index for i in stage.indices for index in replaced.get(i.name, (i,)))
 
     (statement,), stages = problem.unfused, [indices(stage) for stage in problem.stages]
     aligned = () if problem.column_index else [stage[-1] for stage in stages]

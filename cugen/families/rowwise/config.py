@@ -277,7 +277,8 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     if blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS:
         return True
     # Rows that are reloaded in each pass are read as often by further launches, which leave no multiprocessor idle.
-    is_reloaded = longest >= 2 * _capacity(config) and rows * longest >= MIN_RELOADED_ELEMENTS
+    typical = problem.request.context.typical_extent(problem.column) or 0
+    is_reloaded = typical >= 2 * _capacity(config) and rows * typical >= MIN_RELOADED_ELEMENTS
     return is_reloaded and 2 * groups * config.cluster <= PLANNING_DEVICE.sms
 
 
