@@ -248,7 +248,7 @@ def _stage(
         if not all(_has_own_elements(sub, reduced, indices, output_names, request) for sub in read.subscripts):
             raise NotReductions(f"subscripts inputs by one index at a time; {read.array} is read by several")
     # Others are gathered, or read through a boundary: element by element, in the order of these.
-    moving = tuple(read for read in reads if _is_affine(read, names, request))
+    moving = tuple(read for read in reads if _is_affine(read, reduced, request))
     if not reads:
         has_samples = any(isinstance(node, Sample) for reduction in reductions for node in walk(reduction))
         source = "filtered textures" if has_samples else "indices"
@@ -323,15 +323,12 @@ def _outside_reads(expr: Expr) -> Iterator[Expr]:
             yield from _outside_reads(part)
 
 
-def _is_affine(read: Read, names: set[str], request: Request) -> bool:
-    """Whether the address is a sum of multiples of the indices that move it, and is inside of the array."""
-    if read.boundary is not None:
-        return False
-    used = free_indices(read) & names
-    return all(
+def _is_affine(read: Read, reduced: set[str], request: Request) -> bool:
+    """Whether reduced indices move the address by constant steps, and it is inside of the array."""
+    return read.boundary is None and all(
         not is_computed(sub) and _step(sub, name, request) is not None
         for sub in read.subscripts
-        for name in free_indices(sub) & used
+        for name in free_indices(sub) & reduced
     )
 
 

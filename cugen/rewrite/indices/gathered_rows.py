@@ -31,7 +31,7 @@ def with_gathered_rows(spec: Spec) -> Spec:
         if len(readers) != 1 or is_placed or not is_single_temporary(rows, spec, written):
             continue
         reader = statements[readers[0]]
-        changed = {s.target for s in statements[number : readers[0]]}
+        changed = {s.target for s in statements[number : readers[0] + 1]}
         value = substitute(reader.value, {}, partial(_gathered, rows, spec))
         if value == reader.value or changed & {read.array for read in array_reads(rows)}:
             continue

@@ -33,6 +33,8 @@ CASES = [
         "c i32 [N, M]; x f32 [N]; v f32 [N, M]; y f32 [M]", "y[i] = sum(v[j, i] * x[c[j, i]], j)", "", id="ELL"
     ),
     pytest.param("t i64 [M, N]; x f32 [M, 7, N]; y f32 []", "y = -mean(x[i, t[i, j], j], i, j)", "", id="classes"),
+    pytest.param("t i64 [M]; x f32 [90, N]; y f32 [M]", "y[i] = sum(x[t[i], j], j)", "", id="gathered rows"),
+    pytest.param("x f32 [M, N]; y f32 [2 * M]", "y[i] = sum(x[i // 2, j] * (i % 2), j)", "", id="rows twice"),
     pytest.param("t i64 [N]; w f32 [7]; y f32 [1]", "y[0] = sum(w[t[j]], j)", "", id="gathered"),
 ]
 NAMES = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64"}

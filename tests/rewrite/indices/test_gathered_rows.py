@@ -20,6 +20,7 @@ GATHERED = [
 OTHERS = [
     pytest.param(f"{PROBABILITIES}y[n] = p[t[n], 0]", id="rows that are gathered"),
     pytest.param(f"{PROBABILITIES}y[n] = p[n, t[n]]\nw[n, v] = exp(p[n, v])", id="two readers"),
+    pytest.param(f"{PROBABILITIES}x[n, 0] += p[n, t[n]]", id="an array that is updated"),
     pytest.param("p[n, v] = cumsum(x[n, v], v)\ny[n] = p[n, t[n]]", id="a scan"),
 ]
 ARRAYS = {
