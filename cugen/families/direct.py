@@ -20,7 +20,7 @@ from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.rewrite.split_reductions import ReductionSplitter
 from cugen.rewrite.stored.terms import THREADS_TO_FILL_DEVICE, with_stored_terms
 from cugen.rewrite.stored.transposed_scans import with_transposed_operand
-from cugen.spec.expressions import IndexValue
+from cugen.spec.expressions import Const, IndexValue
 from cugen.spec.model import Schedule
 
 MAX_UNROLLED_TRIPS = 64  # an array in registers needs constant indices, else ptxas puts it in local memory
@@ -106,7 +106,10 @@ def split(single: Single) -> Steps | None:
     request, context = single.request(), single.context
     if single.schedule != Schedule() or any(context.arrays[a.name].space not in IN_MEMORY for a in request.touched()):
         return None
-    if not all(isinstance(sub, IndexValue) for sub in single.statement.subscripts):
+    fixed = [sub for sub in single.statement.subscripts if not isinstance(sub, IndexValue)]
+    writers = [s for s in context.spec.statements if s.target == single.statement.target]
+    # Statements that write parts of one array are fewer launches together.
+    if not all(isinstance(sub, Const) for sub in fixed) or (fixed and len(writers) > 1):
         return None
     try:
         if not collected((single.statement,)):

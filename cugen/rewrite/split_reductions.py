@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Steps
@@ -105,8 +106,7 @@ class ReductionSplitter:
         names = {index.name for index in reduction.indices}
         fitting = [indices for indices in self.stages if self._names(indices) <= names]
         indices = max(fitting, key=lambda indices: len(self._names(indices)))
-        long = [index for index in indices if self.context.planned_extent(index) >= 2 * self.parts]
-        index = long[0] if long else max(indices, key=self.context.planned_extent)
+        index = self._split_index(indices)
         origins = self.origins.get(index.name, (index,))
         total = product(tuple(origin.extent for origin in origins))
         multiple = CHUNK_MULTIPLE if index in self.aligned else 1
@@ -121,6 +121,16 @@ class ReductionSplitter:
             {origin.name: digit for origin, digit in zip(origins, coordinates, strict=True)},
             in_range,
         )
+
+    def _split_index(self, indices: tuple[Index, ...]) -> Index:
+        """The slowest index that is long enough, else the longest one; a slower one that leaves no multiprocessor idle
+        where that is the contiguous one, parts of which are short runs."""
+        extent = self.context.planned_extent
+        if long := [index for index in indices if extent(index) >= 2 * self.parts]:
+            return long[0]
+        longest = max(indices, key=extent)
+        slower = max(indices[:-1], key=extent, default=longest)
+        return slower if longest in self.aligned and extent(slower) >= PLANNING_DEVICE.sms else longest
 
     def _names(self, indices: tuple[Index, ...]) -> set[str]:
         return {origin.name for index in indices for origin in self.origins.get(index.name, (index,))}

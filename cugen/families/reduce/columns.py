@@ -52,6 +52,8 @@ def column_width(problem: ReductionProblem) -> Width:
         widths += [problem.widest_access(read, along) for read in problem.wide_reads(stage, along)]
         if not problem.wide_reads(stage, along):
             widths.append(Width(1, f"consecutive {along} are not contiguous in memory"))
+        elif shifted := problem.shifted_reads(stage, along):
+            widths.append(Width(1, f"{shifted[0].array} is read at shifted {along}"))
     return narrowest(widths)
 
 

@@ -121,9 +121,10 @@ class ReductionKernel:
         append_section(scope, "accumulate")
 
     def named_element(self, read: Read, element: Expr, stage: Stage, scope: Scope) -> Expr:
-        """The element of a vector, as a named local where the stage reads it more than once."""
-        uses = sum(1 for reduction in stage.reductions for node in walk(reduction) if node == read)
-        if uses == 1:
+        """The element of a vector, as a named local where the stage reads it more than once or gathers by it."""
+        nodes = [node for reduction in stage.reductions for node in walk(reduction)]
+        subscripts = (sub for node in nodes if isinstance(node, Read) for sub in node.subscripts)
+        if nodes.count(read) == 1 and not any(read in walk(sub) for sub in subscripts):
             return element
         local = Local(self.lowering.name_for(read, self.lowering.read_names[read], scope), read.dtype)
         scope.nodes.append(Let(local, element))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.pieces.block_reduce import Accumulator
@@ -137,14 +137,40 @@ class ReductionProblem:
             and 1 < stride < SECTOR_BYTES // self.arrays[r.array].dtype.bytes
         )
 
-    def _strides_along(self, read: Read, along: str) -> list[Integer]:
-        """The strides of the dimensions whose subscripts hold an index."""
-        pairs = zip(read.subscripts, self.arrays[read.array].strides, strict=True)
-        return [stride for sub, stride in pairs if along in free_indices(sub)]
+    def shifted_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
+        """The reads of which consecutive elements along an index are adjacent, but begin where no vector may, or end at
+        a boundary: those that are shifted against the main one, or reversed."""
+        main = self.main_read(stage, along)
+        indices = {index.name: symbol(index.name) for index in (*self.output_indices, *stage.indices)}
+        symbols = {**self.context.symbols, **indices}
+        count = MAX_ACCESS_BYTES // self.arrays[main.array].dtype.bytes
 
-    def main_read(self, stage: Stage) -> Read:
+        def is_shifted(read: Read) -> bool:
+            if any(map(is_computed, (*read.subscripts, *main.subscripts))):
+                return False
+            offset, of_main = (offset_of(self.arrays, (r.array, r.subscripts), symbols) for r in (read, main))
+            distance = (offset - of_main).expand()
+            is_constant = distance.free_symbols.isdisjoint(indices.values())
+            return is_constant and divisor(distance, self.context) % count != 0
+
+        reads = (read for read in _operand_reads(stage.reductions) if read != main and along in free_indices(read))
+        return tuple(
+            read
+            for read in reads
+            if len(strides := self._strides_along(read, along)) == 1
+            and strides[0] in (1, -1)
+            and (strides[0] == -1 or read.boundary is not None or is_shifted(read))
+        )
+
+    def _strides_along(self, read: Read, along: str) -> list[Integer]:
+        """The strides of an index in the dimensions whose subscripts hold it."""
+        pairs = zip(read.subscripts, self.arrays[read.array].strides, strict=True)
+        steps = ((_step(sub, along, self.request), stride) for sub, stride in pairs if along in free_indices(sub))
+        return [integer(0) if step is None else stride * step for step, stride in steps]
+
+    def main_read(self, stage: Stage, along: str = "") -> Read:
         """The contiguous read of the most elements, whose alignment the vector loads follow."""
-        reads = self.wide_reads(stage, stage.fastest.name)
+        reads = self.wide_reads(stage, along or stage.fastest.name)
         return max(reads, key=lambda read: (len(free_indices(read)), self.arrays[read.array].dtype.bytes))
 
     def vector_reads(self, stage: Stage, width: int) -> tuple[Read, ...]:
@@ -217,18 +243,20 @@ def _stage(
     indices = reductions[0].indices
     reduced = {index.name for index in indices}
     names = {*reduced, *output_names}
-    moving = tuple(read for read in _operand_reads(reductions) if free_indices(read) & reduced)
-    for read in moving:
-        if not _is_supported(read, reduced, indices, output_names, request):
-            raise NotReductions(f"subscripts inputs by indices alone; {read.array} has an expression")
-    if not moving:
+    reads = tuple(read for read in _operand_reads(reductions) if free_indices(read) & reduced)
+    for read in reads:
+        if not all(_has_own_elements(sub, reduced, indices, output_names, request) for sub in read.subscripts):
+            raise NotReductions(f"subscripts inputs by one index at a time; {read.array} is read by several")
+    # Others are gathered, or read through a boundary: element by element, in the order of these.
+    moving = tuple(read for read in reads if _is_affine(read, reduced, request))
+    if not reads:
         has_samples = any(isinstance(node, Sample) for reduction in reductions for node in walk(reduction))
         source = "filtered textures" if has_samples else "indices"
         raise NotReductions(f"reduces array elements; here all values come from {source}")
     # What lacks an output index is shared by several results, and comes from a cache.
     unshared = [read for read in moving if set(output_names) <= free_indices(read)]
     largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
-    if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in moving):
+    if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in reads):
         raise NotReductions("reads each element for one result; here several results share every element")
     strides = _strides(largest, fused, names, request)
     fastest = _smallest(strides, request)
@@ -264,45 +292,63 @@ def _operand_reads(reductions: Sequence[Reduce]) -> tuple[Read, ...]:
     return tuple(reads)
 
 
-def _is_supported(
-    read: Read, reduced: set[str], indices: tuple[spec.Index, ...], output_names: list[str], request: Request
+def _has_own_elements(
+    sub: Expr, reduced: set[str], indices: tuple[spec.Index, ...], output_names: list[str], request: Request
 ) -> bool:
-    """Whether each reduced index is a subscript by itself, or the offset in a chunk: `part * chunk + i`."""
-    if read.boundary is not None:
+    """Whether a subscript is a function of one reduced index at most, and then of no output index, or of the element of
+    a chunk: `part * chunk + i`. What is gathered may be any element."""
+    direct = {node.name for node in _outside_reads(sub) if isinstance(node, IndexValue)}
+    used, outputs = direct & reduced, direct & set(output_names)
+    if not used or not outputs:
+        return len(used) <= 1
+    if len(used) > 1 or is_computed(sub):
         return False
+    (name,) = used
     index_symbols = {name: symbol(name) for name in (*reduced, *output_names)}
-    symbols = {**request.context.symbols, **index_symbols}
-    extents = {index.name: request.context.extent(index) for index in indices}
-    for sub in read.subscripts:
-        used = free_indices(sub) & reduced
-        if not used or isinstance(sub, IndexValue):
-            continue
-        if len(used) != 1 or is_computed(sub):
-            return False
-        (name,) = used
-        try:
-            subscript = to_integer(sub, symbols)
-        except NotAnInteger:
-            return False
-        chunks = (subscript - symbol(name) - symbol(output) * extents[name] for output in output_names)
-        if all(chunk.expand().free_symbols & set(index_symbols.values()) for chunk in chunks):
-            return False
-    return True
+    try:
+        subscript = to_integer(sub, {**request.context.symbols, **index_symbols}).expand()
+    except NotAnInteger:
+        return False
+    (extent,) = (request.context.extent(index) for index in indices if index.name == name)
+    step = subscript.coeff(symbol(name))
+    chunks = (subscript - step * (symbol(name) + symbol(output) * extent) for output in outputs)
+    return any(not chunk.expand().free_symbols & set(index_symbols.values()) for chunk in chunks)
+
+
+def _outside_reads(expr: Expr) -> Iterator[Expr]:
+    """The nodes of an expression, without those in subscripts."""
+    yield expr
+    if not isinstance(expr, Read):
+        for part in spec.children(expr):
+            yield from _outside_reads(part)
+
+
+def _is_affine(read: Read, reduced: set[str], request: Request) -> bool:
+    """Whether reduced indices move the address by constant steps, and it is inside of the array."""
+    return read.boundary is None and all(
+        not is_computed(sub) and _step(sub, name, request) is not None
+        for sub in read.subscripts
+        for name in free_indices(sub) & reduced
+    )
+
+
+def _step(sub: Expr, name: str, request: Request) -> Integer | None:
+    """What an index adds to a subscript with each of its values; None where that isn't constant."""
+    symbols = {**request.context.symbols, **{index: symbol(index) for index in free_indices(sub)}}
+    try:
+        subscript = to_integer(sub, symbols).expand()
+    except NotAnInteger:
+        return None
+    step = subscript.coeff(symbol(name))
+    return None if symbol(name) in (subscript - step * symbol(name)).free_symbols else step
 
 
 def _strides(read: Read, fused: FusedStatements, names: set[str], request: Request) -> dict[str, Integer]:
     """The stride of a read along each index, in elements, where it is constant."""
-    array = fused.arrays[read.array]
-    symbols = {**request.context.symbols, **{name: symbol(name) for name in names}}
     strides: dict[str, Integer] = {}
-    for sub, stride in zip(read.subscripts, array.strides, strict=True):
+    for sub, stride in zip(read.subscripts, fused.arrays[read.array].strides, strict=True):
         for name in sorted(free_indices(sub) & names):
-            try:
-                subscript = to_integer(sub, symbols).expand()
-            except NotAnInteger:
-                continue
-            step = subscript.coeff(symbol(name))
-            if symbol(name) not in (subscript - step * symbol(name)).free_symbols:
+            if (step := _step(sub, name, request)) is not None:
                 strides[name] = strides.get(name, integer(0)) + stride * step
     return strides
 

@@ -46,6 +46,8 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
         return Width(1, f"consecutive {along} are not contiguous in memory")
     if spread := problem.spread_reads(stage, along):
         return Width(1, f"consecutive {along} are apart in {spread[0].array}, so that vectors would spread its loads")
+    if shifted := problem.shifted_reads(stage, along):
+        return Width(1, f"{shifted[0].array} is read at shifted {along}, so that vectors would spread its loads")
     width = narrowest(problem.widest_access(read, along) for read in reads)
     main = problem.main_read(stage)
     array = problem.arrays[main.array]

@@ -3,6 +3,9 @@ them. Windows with short rows: their columns are reduced first."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from cugen.families.reduce.config import (
     MIN_COLUMN_BLOCKS,
     THREADS_PER_SM,
@@ -12,13 +15,15 @@ from cugen.families.reduce.config import (
     part_block,
     point_count,
 )
-from cugen.families.reduce.recognition import ReductionProblem, match_reductions
+from cugen.families.reduce.recognition import ReductionProblem, Stage, match_reductions
 from cugen.families.reduce.rows import RowConfig
 from cugen.families.reduce.short_rows import ShortRowConfig
 from cugen.families.reduce.window_columns import with_stored_columns
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.plan.request import Refusal, Single, Steps
+from cugen.plan.context import make_context
+from cugen.plan.request import Refusal, Request, Single, Steps
 from cugen.rewrite.split_reductions import ReductionSplitter
+from cugen.spec.expressions import Index
 from cugen.spec.model import Schedule
 
 # Heuristics, tuned on H200.
@@ -47,12 +52,35 @@ def split(single: Single) -> Steps | None:
     parts = _part_count(problem)
     if parts < 2 or (problem.column_index and is_cached_once(problem)):
         return None
-    (statement,), stages = problem.unfused, [stage.indices for stage in problem.stages]
-    aligned = () if problem.column_index else [stage.fastest for stage in problem.stages]
     is_open = schedule == Schedule() and any(map(problem.shares_elements, problem.stages))
+    steps = _steps(single, problem, problem.origins, parts, is_open=is_open)
+    if isinstance(match_reductions(_first_request(single, steps)), Refusal):
+        # Parts of fused indices are quotients and remainders in what is gathered at several of them.
+        return _steps(single, problem, {}, parts, is_open=is_open)
+    return steps
+
+
+def _steps(
+    single: Single, problem: ReductionProblem, origins: Mapping[str, tuple[Index, ...]], parts: int, *, is_open: bool
+) -> Steps:
+    """The steps with parts of an index of the problem, or of one of those that it replaces where `origins` has none."""
+
+    def indices(stage: Stage) -> tuple[Index, ...]:
+        replaced = {name: indices for name, indices in problem.origins.items() if name not in origins}
+        return tuple(index for i in stage.indices for index in replaced.get(i.name, (i,)))
+
+    (statement,), stages = problem.unfused, [indices(stage) for stage in problem.stages]
+    aligned = () if problem.column_index else [stage[-1] for stage in stages]
     return ReductionSplitter(
-        statement, single.context, stages, problem.origins, parts, aligned=aligned, is_open=is_open
+        statement, single.context, stages, origins, parts, aligned=aligned, is_open=is_open
     ).steps()
+
+
+def _first_request(single: Single, steps: Steps) -> Request:
+    """The first of the steps as a kernel of its own."""
+    spec = single.context.spec
+    context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
+    return replace(single, context=context, statement=steps.statements[0]).request(steps.open)
 
 
 def _part_count(problem: ReductionProblem) -> int:

@@ -57,6 +57,7 @@ FEWER_REGISTER_VALUES = (16, 8, 0)  # one after the other, where a thread has to
 CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # of unknown length; elements past these are reloaded
 MAX_BLOCKS_OF_IDLE_GRID = 32  # up to which a grid leaves most multiprocessors idle
 MIN_LONG_ROW_ELEMENTS = 1 << 16  # where idle multiprocessors cost more than further launches
+MIN_RELOADED_ELEMENTS = 1 << 22  # whose passes take longer on half of a device than further launches (heuristic)
 MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows take a cluster
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
@@ -267,11 +268,18 @@ def _registers_per_element(problem: RowProblem) -> int:
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
+    if problem.request.schedule.family == "rowwise":
+        return False
     rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
     longest = problem.request.context.planned_extent(problem.column)
-    blocks = -(-rows // config.rows) * (config.cluster if longest <= _capacity(config) else 1)
-    is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
-    return is_idle and problem.request.schedule.family != "rowwise"
+    groups = -(-rows // config.rows)
+    blocks = groups * (config.cluster if longest <= _capacity(config) else 1)
+    if blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS:
+        return True
+    # Rows that are reloaded in each pass are read as often by further launches, which leave no multiprocessor idle.
+    typical = problem.request.context.typical_extent(problem.column) or 0
+    is_reloaded = typical >= 2 * _capacity(config) and rows * typical >= MIN_RELOADED_ELEMENTS
+    return is_reloaded and 2 * groups * config.cluster <= PLANNING_DEVICE.sms
 
 
 def reloads_single_elements(problem: RowProblem, config: RowConfig) -> bool:

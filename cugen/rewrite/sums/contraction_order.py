@@ -3,6 +3,10 @@
     y[m, n] = sum(a[m, k] * b[k, l] * c[l, n], k, l)
 becomes
     y[m, n] = sum(sum(a[m, k] * b[k, l], k) * c[l, n], l)
+and an index that few of the arrays have is summed over first:
+    y[m] = sum(a[m, k] * b[l, k], k, l)
+becomes
+    y[m] = sum(a[m, k] * sum(b[l, k], l), k)
 A sum has no more roundings then: K + L of them instead of K * L.
 """
 
@@ -18,7 +22,7 @@ from cugen.spec.expressions import Expr, Index, Reduce, Scan, bound_indices, chi
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced
 
-MIN_FACTORS = 3  # a product of two is summed in one way
+_MIN_FACTORS = 2  # of which one may lack an index that is summed
 _MAX_FACTORS = 6  # the orders of more are too many to try
 
 
@@ -78,7 +82,7 @@ def _flat(reduction: Reduce, extents: dict[str, int]) -> _Order:
 def _nested(reduction: Reduce, extents: dict[str, int]) -> Iterator[_Order]:
     """The ways to sum over some of the indices first: those that subscript the same factors together."""
     factors = list(factors_of(reduction.body))
-    if not MIN_FACTORS <= len(factors) <= _MAX_FACTORS:
+    if not _MIN_FACTORS <= len(factors) <= _MAX_FACTORS:
         return
     for indices in _groups(reduction.indices, factors):
         names = {index.name for index in indices}

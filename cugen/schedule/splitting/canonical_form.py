@@ -15,16 +15,19 @@ from cugen.plan.request import Request
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
+from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
 from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
+from cugen.rewrite.indices.gathered_rows import with_gathered_rows
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
+from cugen.rewrite.sums.distributed_sums import with_distributed_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
@@ -46,9 +49,10 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    expressions = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
+    expressions = with_boundaries_of_guarded_reads(with_gathered_rows(with_canonical_expressions(spec)))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
-    return _with_computed_subscripts(with_components(_without_loops(with_short_reductions(canonical))))
+    short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
+    return _with_computed_subscripts(with_components(short))
 
 
 def with_taken_form(spec: Spec) -> Spec:
@@ -83,6 +87,17 @@ def _without_loops(spec: Spec) -> Spec:
         is_better = unrolled and not is_taken(statement, context) and is_taken(unrolled, context)
         is_better = is_better and steps_of(single_of(statement, context)) is None
         statements.append(unrolled if unrolled and is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _with_prefix_reductions(spec: Spec) -> Spec:
+    """The spec with reductions that are scans as such, where a family other than the fallbacks takes these; the same
+    object if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        scanned = statement if is_placed(statement, spec) else with_prefix_reductions(statement, spec)
+        is_better = scanned is not statement and is_taken(scanned, context)
+        statements.append(scanned if is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
@@ -122,11 +137,27 @@ def _is_of_rows(terms: RowTerms) -> bool:
 def with_hoisted_reductions(spec: Spec) -> Spec:
     """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
     place, or takes short ones in place; the same object if none is hoisted."""
-    return _hoisted(_with_ordered_sums(with_stored_scans(spec)))
+    return _hoisted(_with_ordered_sums(_with_distributed_sums(with_stored_scans(spec))))
 
 
 def _hoisted(spec: Spec) -> Spec:
     return hoisted(spec, partial(_keeps_nested, spec), _needs_stages)
+
+
+def _with_distributed_sums(spec: Spec) -> Spec:
+    """The spec with sums of sums distributed where another order then takes much less work; the same object if there
+    are none."""
+    for written in map(target_of, spec.statements):
+        position = next((n for n, s in enumerate(spec.statements) if target_of(s) == written), None)
+        if position is None or is_placed(spec.statements[position], spec):
+            continue
+        distributed = with_distributed_sums(spec, position)
+        if distributed is None:
+            continue
+        ordered = with_contraction_order(distributed[1], make_context(distributed[0]))
+        if ordered is not None and _take_much_less_work(ordered):
+            spec = distributed[0]
+    return spec
 
 
 def _with_ordered_sums(spec: Spec) -> Spec:
@@ -143,10 +174,15 @@ def _with_ordered_sums(spec: Spec) -> Spec:
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
+def _take_much_less_work(ordered: OrderedSums) -> bool:
+    is_long = ordered.original_multiply_adds >= MIN_MULTIPLY_ADDS
+    return is_long and ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds
+
+
 def _are_better(ordered: OrderedSums, statement: Statement, context: Context) -> bool:
     if ordered.original_multiply_adds < MIN_MULTIPLY_ADDS:
         return False
-    if ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds:
+    if _take_much_less_work(ordered):
         return True
     if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or is_taken(statement, context):
         return False

@@ -228,7 +228,10 @@ def test_reasons_give_the_thread_mapping_and_the_vector_width(planned):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("sum(x[i, j] * x[i, j - 1], j, where=j > 0)", "subscripts inputs by indices alone; x has an expression"),
+        (
+            "sum(x[i, j] * x[j - i, j], j, where=j > i)",
+            "subscripts inputs by one index at a time",
+        ),
         ("x[i, 0]", "needs a reduction; here is none"),
         ("sum(x[0, j], j)", "reads each element for one result"),
         ("sum(x[i, j] * x[j, i], j)", "consecutive j are not contiguous in x"),

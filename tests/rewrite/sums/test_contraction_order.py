@@ -46,6 +46,7 @@ def families_of(spec) -> list[str]:
     [
         ("sum(a[m, k] * b[k, l] * c[l, n], k, l)", "sum(sum(b[k, l] * c[l, n], l) * a[m, k], k)", 2 * 7 * 3 * 5),
         ("sum(c[l, n] / b[k, l] * a[m, k], l, k)", "sum(sum(c[l, n] / b[k, l], l) * a[m, k], k)", 2 * 7 * 3 * 5),
+        ("sum(a[m, k] * b[k, l], k, l)", "sum(sum(b[k, l], l) * a[m, k], k)", 5 * 7 + 2 * 5),
         ("sum(a[m, k] * d[l] * c[l, n] * e[k], k, l)", "sum(sum(d[l] * c[l, n], l) * a[m, k] * e[k], k)", 3 * 5 + 105),
     ],
 )
@@ -63,7 +64,7 @@ def test_the_order_with_the_fewest_multiply_adds_is_taken(value, nested, multipl
 @pytest.mark.parametrize(
     "value",
     [
-        pytest.param("sum(a[m, k] * b[k, l], k, l)", id="two factors"),
+        pytest.param("sum(a[m, k] * b[k, n], k)", id="a GEMM"),
         pytest.param("sum(a[m, k] * b[k, l] * c[l, n], k, l, where=k < l)", id="a condition"),
         pytest.param("max(a[m, k] * b[k, l] * c[l, n], k, l)", id="a maximum"),
         pytest.param("sum(a[m, k] * max(b[k, l], l) * c[k, n], k)", id="a nested reduction"),
@@ -100,6 +101,22 @@ def test_products_of_three_arrays_are_gemms_and_right(compute, arrays, families)
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
+@pytest.mark.parametrize(
+    ("compute", "arrays"),
+    [
+        ("y[m] = sum(a[m, k] * b[l, k], k, l)", "a [M, K]; b [L, K]; y [M]"),
+        ("y = sum(a[m, k] * b[k, l], k, l, m)", "a [M, K]; b [K, L]; y []"),
+    ],
+    ids=["a matrix that is summed", "all of a product"],
+)
+def test_an_index_of_one_matrix_alone_is_summed_first(compute, arrays):
+    spec = spec_of(compute, arrays, "M: 300, K: 301, L: 302")
+    kernel = generate(spec, analysis=False)
+    assert set(families_of(spec)) == {"reduce"}
+    assert len(families_of(spec)) > 1
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
 def test_short_sums_and_those_with_a_schedule_are_one_launch():
     assert families_of(spec_of(CHAIN, CHAIN_ARRAYS, "M: 9, N: 8, K: 7, L: 5")) == ["direct"]
     assert families_of(spec_of(CHAIN, CHAIN_ARRAYS, more="schedule: {family: direct}")) == ["direct"]
@@ -116,7 +133,7 @@ def test_accesses_of_a_chain_are_as_predicted():
 @given(st.data())
 def test_drawn_products_have_the_results_of_one_sum(data):
     sizes = {name: data.draw(st.integers(1, 5), name) for name in "mnkl"}
-    subscripts = data.draw(st.lists(st.sampled_from(["mk", "kl", "ln", "k", "l", "ml", "nk"]), min_size=3, max_size=5))
+    subscripts = data.draw(st.lists(st.sampled_from(["mk", "kl", "ln", "k", "l", "ml", "nk"]), min_size=2, max_size=5))
     names = dict.fromkeys("".join(subscripts))
     summed = [name for name in "kl" if name in names]
     reads = [f"x{number}[{', '.join(indices)}]" for number, indices in enumerate(subscripts)]
