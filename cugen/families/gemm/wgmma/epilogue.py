@@ -13,6 +13,7 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
 from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.families.gemm.wgmma.operands import matrix_box, tensor_array, tensor_refusals, tensor_subscripts
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define
@@ -77,15 +78,15 @@ class TensorStoreEpilogue(Epilogue):
     def __init__(
         self,
         thread: ThreadCoordinates,
-        warpgroup: Integer,
-        thread_of_warpgroup: Integer,
+        block: BlockCoordinates,
         offset: int,
         *,
         wave: Integer | None,
     ) -> None:
         super().__init__(thread)
         assert isinstance(thread.config, WgmmaConfig)
-        self.wgmma_config, self.warpgroup, self.thread_of_warpgroup = thread.config, warpgroup, thread_of_warpgroup
+        self.wgmma_config = thread.config
+        self.warpgroup, self.thread_of_warpgroup = block.warpgroup, block.thread_of_warpgroup
         self.wave = wave
         (statement,) = self.request.stored_statements()
         self.statement = statement
@@ -106,7 +107,7 @@ class TensorStoreEpilogue(Epilogue):
         self.row: tuple[Define, ...] = ()
         if config.stores_matrices:
             # The row of 16 bytes whose address the lane gives: of matrix lane / 8, below or beside the first.
-            warp, lane = FloorDiv(thread_of_warpgroup, integer(WARP)), thread.lane
+            warp, lane = FloorDiv(self.thread_of_warpgroup, integer(WARP)), thread.lane
             in_matrices = 16 * warp + Mod(lane, integer(_ROW_PAIR * _ROW_DISTANCE))
             self.row = (define("c_row", in_matrices, thread.lowering),)
             chunk = Mod(FloorDiv(lane, integer(rows)), integer(_ROW_DISTANCE // rows))

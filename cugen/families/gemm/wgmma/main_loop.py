@@ -3,7 +3,7 @@ warpgroups multiply it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.wgmma.config import (
@@ -11,6 +11,7 @@ from cugen.families.gemm.wgmma.config import (
 )
 from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
 from cugen.families.gemm.wgmma.operands import OperandTiles
+from cugen.families.gemm.wgmma.output_tiles import KRange
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.families.gemm.wgmma.pixels import LastTile
 from cugen.machine.wgmma import WGMMA_M
@@ -36,18 +37,6 @@ from cugen.plan.pipeline_nodes import (
     Wgmma,
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-
-
-@dataclass(frozen=True)
-class KRange:
-    """The part of K that a block sums in each of its output tiles: `length` terms from `offset` on, in `k_tiles`.
-
-    `channels`: those of a tap of a window with padding, of which K is a multiple then; None without padding."""
-
-    offset: Integer
-    length: Integer
-    k_tiles: Integer
-    channels: Integer | None
 
 
 class MainLoop:
