@@ -45,6 +45,10 @@ class WgmmaInstruction:
     def may_be_mn_major(self) -> bool:
         return self.element_bytes == 2
 
+    def has_columns(self, n: int) -> bool:
+        """Whether it multiplies so many columns of B."""
+        return n in range(8, MAX_WGMMA_N + 1, 8) and (not self.is_integer or n in (8, 24) or n % 16 == 0)
+
     def name(self, n: int) -> str:
         """The function's name in C."""
         return f"wgmma_m64n{n}k{self.k}_{self.types}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
@@ -34,7 +35,7 @@ class BlockCoordinates:
     number there, `m_in_tile` and `n_in_tile` of its first accumulator, and `rank` in the cluster. Threads of the
     producer warp use only the first two and the rank."""
 
-    def __init__(self, config: WgmmaConfig, lowering: Lowering) -> None:
+    def __init__(self, contraction: Contraction, config: WgmmaConfig, lowering: Lowering) -> None:
         self._nodes: list[Node] = []
         self._lowering = lowering
         lowering.ranges[symbol("threadIdx.x")] = (0, config.block_threads - 1)
@@ -53,8 +54,10 @@ class BlockCoordinates:
         rows, warp = WGMMA_M * config.matrices_m, FloorDiv(self.thread_of_warpgroup, integer(WARP))
         self.lane_m = FloorDiv(self.lane, integer(ACCUMULATOR_LANES_N))
         self.lane_n = Mod(self.lane, integer(ACCUMULATOR_LANES_N))
-        self.m_in_tile = self._define("thread_m", self.warpgroup * rows + 16 * warp + self.lane_m)
-        self.n_in_tile = self._define("thread_n", 2 * self.lane_n)
+        self.m_in_tile = self._define(
+            f"thread_{contraction.side_m.lower()}", self.warpgroup * rows + 16 * warp + self.lane_m
+        )
+        self.n_in_tile = self._define(f"thread_{contraction.side_n.lower()}", 2 * self.lane_n)
         lowering.ranges[self.m_in_tile] = (0, int(config.block_m) - 1)
 
     def _define(self, name_hint: str, definition: Integer) -> Integer:

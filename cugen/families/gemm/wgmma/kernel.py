@@ -12,14 +12,17 @@ from cugen.families.gemm.named_sizes import NamedSizes
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates, WarpgroupCoordinates
-from cugen.families.gemm.wgmma.epilogue import TensorStoreEpilogue, stores_by_tma
+from cugen.families.gemm.wgmma.epilogues.pairs import MatrixEpilogue, PairEpilogue
+from cugen.families.gemm.wgmma.epilogues.tensor_store import TensorStoreEpilogue, stores_by_tma
+from cugen.families.gemm.wgmma.epilogues.transposed import TransposedEpilogue
 from cugen.families.gemm.wgmma.main_loop import MainLoop
-from cugen.families.gemm.wgmma.operands import OperandTiles
+from cugen.families.gemm.wgmma.operands.pixels import PixelTiles, TapTiles, window_images
+from cugen.families.gemm.wgmma.operands.tiles import OperandTiles
 from cugen.families.gemm.wgmma.output_tiles import OutputTiles
 from cugen.families.gemm.wgmma.pipeline import Pipeline
-from cugen.families.gemm.wgmma.pixels import PixelTiles, TapTiles, window_images
 from cugen.families.gemm.wgmma.roles import Roles
 from cugen.families.gemm.wgmma.split.cluster_epilogue import ClusterEpilogue, partials_bytes
+from cugen.families.gemm.wgmma.swapped_operands import as_computed
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
@@ -46,13 +49,16 @@ class WgmmaKernel:
     """Builder of the kernel of one GEMM with one config. Stream-K derives from it, and the form without a producer."""
 
     def __init__(self, contraction: Contraction, config: WgmmaConfig) -> None:
-        self.contraction, self.request = contraction, contraction.request
+        self.contraction = contraction = as_computed(contraction, config)
+        self.request = contraction.request
         self.lowering: Lowering = new_lowering(contraction.request)
         self.sizes = NamedSizes(contraction, self.lowering)
+        sides = ((contraction.side_m, config.block_m), (contraction.side_n, config.block_n))
+        tile = {side: self.sizes.named(f"B{side}", size) for side, size in sorted(sides)}
         self.config = config = replace(
             config,
-            block_m=self.sizes.named("BM", config.block_m),
-            block_n=self.sizes.named("BN", config.block_n),
+            block_m=tile[contraction.side_m],
+            block_n=tile[contraction.side_n],
             block_k=self.sizes.named("BK", config.block_k),
             stages=self.sizes.named("STAGES", config.stages),
             raster=self.sizes.named("RASTER", config.raster),
@@ -68,7 +74,7 @@ class WgmmaKernel:
     def kernel(self) -> Kernel:
         config, lowering = self.config, self.lowering
         self.tiles, offset = self._operand_tiles()
-        self.block = BlockCoordinates(config, lowering)
+        self.block = BlockCoordinates(self.contraction, config, lowering)
         origin, tile_definitions = self.output_tiles.define(self.block.cluster_index, self.block.rank)
         self.thread = self._thread_coordinates(origin)
         epilogue, offset = self._epilogue(offset)
@@ -144,7 +150,9 @@ class WgmmaKernel:
         if self.config.split_k > 1:  # in the memory of the tiles
             return ClusterEpilogue(self.thread), max(offset, partials_bytes(self.contraction, self.config))
         if stores_by_tma(self.contraction):
-            by_tma = TensorStoreEpilogue(self.thread, self.block, offset, wave=self.output_tiles.wave)
+            matrices = MatrixEpilogue if self.config.stores_matrices else PairEpilogue
+            kind = TransposedEpilogue if self.config.swaps_ab else matrices
+            by_tma = kind(self.thread, self.block, offset, wave=self.output_tiles.wave)
             return by_tma, offset + by_tma.bytes
         return Epilogue(self.thread), offset
 
@@ -217,7 +225,8 @@ class WgmmaKernel:
 
     def _reason(self) -> str:
         config = self.config
-        return (
-            f"GEMM by wgmma and TMA: block tile {config.block_m} x {config.block_n} x {config.block_k}, "
-            f"{config.stages} stages, {self._described_blocks(self.output_tiles.max_count)}"
-        )
+        sizes = f"{config.block_m} x {config.block_n} x {config.block_k}"
+        if config.swaps_ab:
+            sizes = f"{config.block_n} x {config.block_m} x {config.block_k}, transposed (swap_ab)"
+        blocks = self._described_blocks(self.output_tiles.max_count)
+        return f"GEMM by wgmma and TMA: block tile {sizes}, {config.stages} stages, {blocks}"

@@ -10,10 +10,10 @@ from cugen.families.gemm.wgmma.config import (
     WgmmaConfig,
 )
 from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
-from cugen.families.gemm.wgmma.operands import OperandTiles
+from cugen.families.gemm.wgmma.operands.pixels import LastTile
+from cugen.families.gemm.wgmma.operands.tiles import OperandTiles
 from cugen.families.gemm.wgmma.output_tiles import KRange
 from cugen.families.gemm.wgmma.pipeline import Pipeline
-from cugen.families.gemm.wgmma.pixels import LastTile
 from cugen.machine.wgmma import WGMMA_M
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.plan.memory import Access, Array, Element

@@ -10,7 +10,7 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.named_sizes import NamedSizes
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig
-from cugen.families.gemm.wgmma.pixels import padded_channels, window_images
+from cugen.families.gemm.wgmma.operands.pixels import padded_channels, window_images
 from cugen.machine.occupancy import clustered_multiprocessors
 from cugen.pieces.blocks import append_definition, define, define_index, digits
 from cugen.pieces.loop_variables import loop_variable
@@ -47,8 +47,8 @@ class OutputTiles:
         self.contraction, self.config, self.lowering = contraction, config, lowering
         self.sizes, self.extents = sizes, extents
         self.rank: Integer = integer(0)
-        self.rows = self._count("TILES_M", contraction.m.name, config.block_m)
-        self.columns = self._count("TILES_N", contraction.n.name, config.block_n)
+        self.rows = self._count(f"TILES_{contraction.side_m}", contraction.m.name, config.block_m)
+        self.columns = self._count(f"TILES_{contraction.side_n}", contraction.n.name, config.block_n)
         self.channels = self._padded_channels()
         self.k_tiles = self._count("K_TILES", contraction.k.name, config.block_k)
         # The tiles of a cluster count as one.
@@ -122,14 +122,15 @@ class OutputTiles:
         raster, tiles_m = self.config.raster, self.cluster_rows
         if bounds(tiles_m, self.lowering.ranges)[1] <= raster:
             return Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
-        nodes.append(Comment(f"raster: {raster} rows of tiles at a time, column by column"))
+        lines, order = ("columns", "row by row") if self.contraction.is_swapped else ("rows", "column by column")
+        nodes.append(Comment(f"raster: {raster} {lines} of tiles at a time, {order}"))
         rows, per_group = integer(raster), integer(raster) * self.cluster_columns
         first_row = rows * append_definition("group", FloorDiv(tile, per_group), nodes, self.lowering)
         in_group = Mod(tile, per_group)
         known = self.contraction.context.static(self.sizes.unnamed(tiles_m))
         if known is not None and known % raster == 0:
             return first_row + Mod(tile, rows), FloorDiv(in_group, rows)
-        rows = append_definition("rows", Minimum(tiles_m - first_row, rows), nodes, self.lowering)
+        rows = append_definition(lines, Minimum(tiles_m - first_row, rows), nodes, self.lowering)
         self.lowering.ranges[rows] = (1, int(raster))
         return first_row + Mod(in_group, rows), FloorDiv(in_group, rows)
 

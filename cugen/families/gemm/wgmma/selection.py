@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -19,17 +19,19 @@ from cugen.families.gemm.wgmma.config import (
     registers_of,
 )
 from cugen.families.gemm.wgmma.cost_model import predict
-from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
-from cugen.families.gemm.wgmma.operands import stage_bytes
-from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets, stores_by_tma
+from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.operands.tiles import stage_bytes
 from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched_waves, stream_k_schedule_of
-from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
+from cugen.families.gemm.wgmma.swapped_operands import as_computed, with_swapped_operands
+from cugen.machine.wgmma import MAX_WGMMA_N, SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
 BLOCK_M = (64, 128, 192, 256)
+SWAPPED_BLOCK_N = range(8, MAX_WGMMA_N + 1, 8)  # rows of the output, of swapped operands
 # Of 208 and 240 columns, which TMA stores 16 at a time, tiles were slower than of 192, 224 or 256 (on an H100).
 BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
@@ -70,6 +72,13 @@ TUNABLES = (
         "pairs",
         "how results of 16 bits are written to the tiles that TMA stores: a lane's two columns, or matrices of 8 x 8",
     ),
+    Tunable(
+        "swap_ab",
+        (False, True),
+        False,
+        "whether C is computed transposed, as Bᵀ·Aᵀ: tiles have 64, 128, 192 or 256 columns, and rows by any multiple "
+        "of 8 up to 256",
+    ),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
 
@@ -77,7 +86,16 @@ TUNABLES = (
 def configs(
     contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool = False
 ) -> Iterator[WgmmaConfig]:
-    """The configs that fit a block and the schedule; for a search also those with stream-K, and without a producer."""
+    """The configs that fit a block and the schedule; for a search also those with stream-K, without a producer, and of
+    swapped operands."""
+    swaps = contraction.tunables.get("swap_ab")
+    if not swaps:
+        yield from _configs(contraction, instruction, is_search=is_search)
+    if swaps or (swaps is None and is_search and "split_k" not in contraction.tunables):
+        yield from _configs(with_swapped_operands(contraction), instruction, is_search=is_search)
+
+
+def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool) -> Iterator[WgmmaConfig]:
     if contraction.tunables.get("producer") == NO_PRODUCER:
         yield from _without_producer(contraction, instruction)
         return
@@ -96,6 +114,7 @@ def configs(
                 multicast=multicast,
                 multicast_n=multicast_n,
                 gives_registers=gives_registers,
+                swaps_ab=contraction.is_swapped,
             )
             waves_of_config = [*requested_waves(contraction, config)]
             waves_of_config += searched_waves(contraction, config) if is_search else ()
@@ -105,12 +124,13 @@ def configs(
 
 def _without_producer(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[WgmmaConfig]:
     """The configs whose blocks have no producer, which a block tile of any number of warpgroups may have."""
-    for block_m, block_n in _requested_tiles(contraction):
+    for block_m, block_n in _requested_tiles(contraction, instruction):
         config = config_of(
             instruction,
             block_m,
             block_n,
             _MIN_STAGES,
+            swaps_ab=contraction.is_swapped,
             raster=_raster_of(contraction, block_m, block_n),
             promotes=promotes(contraction, instruction),
             has_producer=False,
@@ -146,7 +166,7 @@ def _clusters(
 ) -> Iterator[tuple[int, int, int]]:
     """The clusters of a block tile: blocks that split K, blocks that share tiles of B, and blocks that share tiles of
     A."""
-    along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in MULTICASTS)
+    along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in _multicasts(contraction))
     max_extent = contraction.context.max_extent
     for split_k in _splits(contraction, block_m, block_n, instruction):
         if along_m <= 1 and along_n <= 1:
@@ -159,6 +179,13 @@ def _clusters(
                 yield 1, size, 1
             if has_columns and along_m <= 1 and _may_share(contraction.a_operands, block_m, size, contraction):
                 yield 1, 1, size
+
+
+def _multicasts(contraction: Contraction) -> tuple[str, str]:
+    """The tunables by which blocks along m share tiles, and by which those along n do: their names are about M and N
+    of the spec."""
+    of_b, of_a = MULTICASTS
+    return (of_a, of_b) if contraction.is_swapped else (of_b, of_a)
 
 
 def _may_share(operands: tuple[Operand, ...], extent: int, size: int, contraction: Contraction) -> bool:
@@ -179,7 +206,7 @@ def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
 def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int, bool]]:
     """The block tiles that the schedule allows, whose accumulators fit registers, and whether the consumers need those
     take those of the producer for them."""
-    for block_m, block_n in _requested_tiles(contraction):
+    for block_m, block_n in _requested_tiles(contraction, instruction):
         config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
         allocations = (replace(config, gives_registers=gives) for gives in _may_give_registers(config))
         if fitting := next((c for c in allocations if _fits_registers(contraction, c)), None):
@@ -195,11 +222,24 @@ def _may_give_registers(config: WgmmaConfig) -> tuple[bool, ...]:
     return (True,) if config.promotes else (False, True)
 
 
-def _requested_tiles(contraction: Contraction) -> Iterator[tuple[int, int]]:
+def _requested_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
     block = dict(contraction.request.schedule.block)
-    for block_m, block_n in product(BLOCK_M, BLOCK_N):
-        if block.get(contraction.m.name, block_m) == block_m and block.get(contraction.n.name, block_n) == block_n:
-            yield block_m, block_n
+    m, n = contraction.m.name, contraction.n.name
+    widths = [n for n in SWAPPED_BLOCK_N if instruction.has_columns(n)] if contraction.is_swapped else list(BLOCK_N)
+    widths = [width for width in widths if block.get(n, width) == width]
+    if contraction.is_swapped and n not in block:
+        widths = list(_fitting(widths, problem_of(contraction).n))
+    yield from product((height for height in BLOCK_M if block.get(m, height) == height), widths)
+
+
+def _fitting(widths: Sequence[int], extent: int) -> Iterator[int]:
+    """The least width of those that divide an extent into the same number of tiles."""
+    counts: set[int] = set()
+    for width in widths:
+        count = -(-extent // width)
+        if count not in counts:
+            yield width
+        counts.add(count)
 
 
 def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
@@ -219,7 +259,9 @@ def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: W
         yield int(contraction.tunables["split_k"])
         return
     yield 1
-    if contraction.tunables.get("epilogue") == STMATRIX:  # partial sums are reduced from registers
+    if (
+        contraction.is_swapped or contraction.tunables.get("epilogue") == STMATRIX
+    ):  # partial sums are reduced from registers
         return
     problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
     tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
@@ -283,11 +325,15 @@ def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> Wg
 
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
     """The first condition that leaves no config."""
-    requested = list(_requested_tiles(contraction))
+    if contraction.tunables.get("swap_ab"):
+        contraction = with_swapped_operands(contraction)
+    requested = list(_requested_tiles(contraction, instruction))
     tiles = list(_block_tiles(contraction, instruction))
     if not requested:
         widths = f"a multiple of 16 from {BLOCK_N[0]} to 192, 224 or {BLOCK_N[-1]}"
-        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N {widths}"
+        if contraction.is_swapped:
+            widths = f"a multiple of {16 if instruction.is_integer else 8} up to {SWAPPED_BLOCK_N[-1]}"
+        sizes = f"{contraction.side_m} of {', '.join(map(str, BLOCK_M))}, and {contraction.side_n} {widths}"
         return Refusal(f"has tiles with {sizes}", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
@@ -298,15 +344,16 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
 
 def _refused_multicast(contraction: Contraction) -> Refusal:
     """Why no cluster shares the tiles that the schedule requests."""
-    along_m, along_n = (int(contraction.tunables.get(name, 1)) > 1 for name in MULTICASTS)
+    along_m, along_n = (int(contraction.tunables.get(name, 1)) > 1 for name in _multicasts(contraction))
     if along_m and along_n:
         return Refusal("shares tiles of B or of A, not of both", "schedule.multicast_n")
-    key = f"schedule.{MULTICASTS[along_n]}"
+    name = _multicasts(contraction)[along_n]
+    key = f"schedule.{name}"
     (operand,) = contraction.a_operands if along_n else contraction.b_operands
     if operand.window is not None:
         return Refusal(f"shares tiles of matrices, and {operand.read.array} has images", key)
-    parts = "by equal parts of whole swizzled rows"
-    text = f"shares tiles of {'BA'[along_n]} in clusters that don't split K, {parts} inside {operand.mn.name}"
+    shared, parts = "BA"[MULTICASTS.index(name)], "by equal parts of whole swizzled rows"
+    text = f"shares tiles of {shared} in clusters that don't split K, {parts} inside {operand.mn.name}"
     return Refusal(text, key)
 
 
@@ -319,16 +366,19 @@ def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Itera
 
 def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
-    written = contraction.request.schedule
+    contraction = as_computed(contraction, config)
+    written, (along_m, along_n) = contraction.request.schedule, _multicasts(contraction)
+    multicasts = {along_m: config.multicast, along_n: config.multicast_n}
     tunables: dict[str, int | str] = {
         "stages": int(config.stages),
         "raster": int(config.raster),
         "split_k": config.split_k,
-        "multicast": config.multicast,
+        MULTICASTS[0]: multicasts[MULTICASTS[0]],
     }
-    tunables |= {"multicast_n": config.multicast_n} if config.multicast_n > 1 else {}
+    tunables |= {name: size for name, size in multicasts.items() if name == MULTICASTS[1] and size > 1}
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
     tunables |= {"epilogue": STMATRIX} if config.stores_matrices else {}
+    tunables |= {"swap_ab": True} if config.swaps_ab else {}
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))

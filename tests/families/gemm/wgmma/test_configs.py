@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.wgmma.config import PRODUCER_REGISTERS, registers_of
-from cugen.families.gemm.wgmma.epilogue import stores_by_tma
+from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, CLUSTER_SIZES, configs
 from cugen.families.gemm.wgmma.split.stream_k import StreamKWgmmaKernel

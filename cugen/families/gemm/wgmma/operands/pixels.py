@@ -15,7 +15,7 @@ from functools import lru_cache
 import sympy
 
 from cugen.families.contraction.recognition import Contraction, Operand
-from cugen.families.gemm.wgmma.operands import OperandTiles, tensor_array
+from cugen.families.gemm.wgmma.operands.tiles import OperandTiles, tensor_array
 from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.blocks import define_indices, digits

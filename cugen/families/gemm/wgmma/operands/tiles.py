@@ -2,7 +2,7 @@
 
 A tile has rows of 128 bytes, swizzled. That of a K-major operand is [stage][BM or BN][BK]; that of an MN-major one
 [stage][block][BK][64], with blocks of 64 rows or columns that a box of the tensor map fills. The last of these may be
-partly used: wgmma reads BN columns of them, and BN is a multiple of 16.
+partly used: wgmma reads BN columns of them, and BN is a multiple of 16; with swapped operands BM rows, a multiple of 8.
 """
 
 from __future__ import annotations
