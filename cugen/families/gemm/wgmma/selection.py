@@ -368,14 +368,13 @@ def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
     contraction = as_computed(contraction, config)
     written, (along_m, along_n) = contraction.request.schedule, _multicasts(contraction)
-    multicasts = {along_m: config.multicast, along_n: config.multicast_n}
     tunables: dict[str, int | str] = {
         "stages": int(config.stages),
         "raster": int(config.raster),
         "split_k": config.split_k,
-        MULTICASTS[0]: multicasts[MULTICASTS[0]],
+        along_m: config.multicast,
+        along_n: config.multicast_n,
     }
-    tunables |= {name: size for name, size in multicasts.items() if name == MULTICASTS[1] and size > 1}
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
     tunables |= {"epilogue": STMATRIX} if config.stores_matrices else {}

@@ -3,6 +3,7 @@ k-tiles. Producer and consumers pass the same work units; consumers exchange par
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from cugen.families.gemm.epilogue import Epilogue
@@ -32,7 +33,7 @@ class DistributedTiles(OutputTiles):
         self.schedule = stream_k_schedule_of(self.contraction, self.config)
         blocks = integer(self.schedule.blocks)
         self.block_ids = DynamicBlockIds(self.contraction.request, self.lowering, blocks, left_zero=True)
-        width = MAX_ACCESS_BYTES // self.contraction.reductions[0].dtype.bytes
+        width = math.gcd(MAX_ACCESS_BYTES // self.contraction.reductions[0].dtype.bytes, self.config.thread_n)
         self.partials = PartialsWorkspace.of(self.contraction, self.config, blocks, width)
         self.units = StreamKUnits(self.schedule, self.block_ids.block_id, self.lowering, is_pipelined=True)
         return self.units.tile
