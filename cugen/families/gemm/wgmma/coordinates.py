@@ -12,7 +12,7 @@ from cugen.machine.target import MAX_BLOCKS
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import append_definition
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import Node
+from cugen.plan.nodes import Comment, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 
 _ROWS_OF_LANE = 2  # of a matrix of 64 rows (PTX ISA, wgmma: layout of D)
@@ -54,10 +54,11 @@ class BlockCoordinates:
         rows, warp = WGMMA_M * config.matrices_m, FloorDiv(self.thread_of_warpgroup, integer(WARP))
         self.lane_m = FloorDiv(self.lane, integer(ACCUMULATOR_LANES_N))
         self.lane_n = Mod(self.lane, integer(ACCUMULATOR_LANES_N))
-        self.m_in_tile = self._define(
-            f"thread_{contraction.side_m.lower()}", self.warpgroup * rows + 16 * warp + self.lane_m
-        )
-        self.n_in_tile = self._define(f"thread_{contraction.side_n.lower()}", 2 * self.lane_n)
+        if contraction.is_swapped:
+            self._nodes.append(Comment("swapped operands: rows of an instruction are columns of C"))
+        m, n = (f"thread_{side.lower()}" for side in (contraction.side_m, contraction.side_n))
+        self.m_in_tile = self._define(m, self.warpgroup * rows + 16 * warp + self.lane_m)
+        self.n_in_tile = self._define(n, 2 * self.lane_n)
         lowering.ranges[self.m_in_tile] = (0, int(config.block_m) - 1)
 
     def _define(self, name_hint: str, definition: Integer) -> Integer:

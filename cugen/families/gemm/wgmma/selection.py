@@ -367,13 +367,13 @@ def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Itera
 def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
     contraction = as_computed(contraction, config)
-    written, (along_m, along_n) = contraction.request.schedule, _multicasts(contraction)
+    written = contraction.request.schedule
+    clusters = dict(zip(_multicasts(contraction), (config.multicast, config.multicast_n), strict=True))
     tunables: dict[str, int | str] = {
         "stages": int(config.stages),
         "raster": int(config.raster),
         "split_k": config.split_k,
-        along_m: config.multicast,
-        along_n: config.multicast_n,
+        **{name: clusters[name] for name in MULTICASTS},
     }
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
