@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input d4bb7dfab87cdc9f, text 75efdbee23744c20.
+// Input 74ac27214b785909, text 1a8de0e1b3235c5e.
