@@ -21,8 +21,8 @@ from cugen.families.gemm.wgmma.operands.aligned_copies import with_aligned_copie
 from cugen.families.gemm.wgmma.operands.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, STMATRIX, TUNABLES, candidates, choose_config
-from cugen.families.gemm.wgmma.split.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
+from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.without_producer import BarrierWgmmaKernel
 from cugen.machine import Device
 from cugen.machine.features import WGMMA

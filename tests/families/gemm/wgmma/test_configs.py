@@ -17,7 +17,7 @@ from cugen.families.gemm.wgmma.config import PRODUCER_REGISTERS, registers_of
 from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, CLUSTER_SIZES, configs
-from cugen.families.gemm.wgmma.split.stream_k import StreamKWgmmaKernel
+from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.machine import target
 from cugen.machine.occupancy import max_registers, occupancy
 from cugen.machine.wgmma import WARPGROUP, WgmmaInstruction, instruction_for

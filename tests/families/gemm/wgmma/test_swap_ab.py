@@ -51,7 +51,7 @@ def test_tiles_of_rows_beyond_the_output_equal_the_reference(
     """Operands are K-major and MN-major; results are stored by TMA as transposed matrices."""
     read, more = addend
     compute = f"C[{{c}}] = sum({{terms}}) + {read}"
-    text = product(152, 136, 200, layout=layout, compute=compute, more=more, schedule=swapped(block))
+    text = product(280, 264, 136, layout=layout, compute=compute, more=more, schedule=swapped(block))
     kernel = kernel_of(text)
     assert re.search(r"stmatrix_x[24]_trans\(&c_tile\[", kernel.source)
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3, **device))
