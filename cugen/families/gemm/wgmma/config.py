@@ -26,7 +26,8 @@ class WgmmaConfig(TileConfig):
     the tiles; or with no producer a thread of the consumers, behind barriers of the block. A thread's accumulators are
     2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums of a k-tile are added to others in
     float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster have consecutive tiles along M:
-    each copies a part of B's tile for all of them; `multicast_n` blocks have them along N, and share tiles of A.
+    each copies a part of B's tile for all of them; `multicast_n` blocks have them along N, and share tiles of A. With
+    both the blocks of a cluster are so many times so many.
     `gives_registers`: the producer is a whole warpgroup, whose
     registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for each part of a
     warpgroup's tile, and stores all of them after one barrier. `stores_matrices`: a warp writes 8 x 8 elements there at
@@ -50,8 +51,18 @@ class WgmmaConfig(TileConfig):
 
     @property
     def sharing(self) -> int:
-        """Blocks of a cluster that share tiles of an operand."""
-        return max(self.multicast, self.multicast_n)
+        """Blocks of a cluster that share tiles of an operand, or some of A and others of B."""
+        return self.multicast * self.multicast_n
+
+    @property
+    def shares_both(self) -> bool:
+        """Whether the blocks of a cluster are beside each other and below each other."""
+        return self.multicast > 1 and self.multicast_n > 1
+
+    @property
+    def sharing_peers(self) -> int:
+        """Blocks that each copies to, itself counted for either operand of which it shares tiles."""
+        return self.multicast + self.multicast_n if self.shares_both else self.sharing
 
     @property
     def cluster(self) -> int:

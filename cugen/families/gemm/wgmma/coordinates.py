@@ -32,8 +32,9 @@ class WarpgroupCoordinates(ThreadCoordinates):
 
 class BlockCoordinates:
     """A thread's coordinates in its block, and the block's in the launch: `thread`, `lane`, its `warpgroup` and its
-    number there, `m_in_tile` and `n_in_tile` of its first accumulator, and `rank` in the cluster. Threads of the
-    producer warp use only the first two and the rank."""
+    number there, `m_in_tile` and `n_in_tile` of its first accumulator, and `rank` in the cluster: `rank_m` of blocks
+    that share tiles of B, `rank_n` of those that share tiles of A. Threads of the producer warp use only the first two
+    and the ranks."""
 
     def __init__(self, contraction: Contraction, config: WgmmaConfig, lowering: Lowering) -> None:
         self._nodes: list[Node] = []
@@ -51,6 +52,12 @@ class BlockCoordinates:
         self.cluster_index, self.rank = FloorDiv(symbol("blockIdx.x"), integer(config.cluster)), integer(0)
         if config.cluster > 1:
             self.rank = self._define("rank", Mod(symbol("blockIdx.x"), integer(config.cluster)))
+        self.rank_m = self.rank if config.multicast > 1 else integer(0)
+        self.rank_n = self.rank if config.multicast_n > 1 else integer(0)
+        if config.shares_both:
+            m, n = (f"rank_{side.lower()}" for side in (contraction.side_m, contraction.side_n))
+            self.rank_m = self._define(m, Mod(self.rank, integer(config.multicast)))
+            self.rank_n = self._define(n, FloorDiv(self.rank, integer(config.multicast)))
         rows, warp = WGMMA_M * config.matrices_m, FloorDiv(self.thread_of_warpgroup, integer(WARP))
         self.lane_m = FloorDiv(self.lane, integer(ACCUMULATOR_LANES_N))
         self.lane_n = Mod(self.lane, integer(ACCUMULATOR_LANES_N))

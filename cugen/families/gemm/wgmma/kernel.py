@@ -75,11 +75,12 @@ class WgmmaKernel:
         config, lowering = self.config, self.lowering
         self.tiles, offset = self._operand_tiles()
         self.block = BlockCoordinates(self.contraction, config, lowering)
-        origin, tile_definitions = self.output_tiles.define(self.block.cluster_index, self.block.rank)
+        origin, tile_definitions = self.output_tiles.define(self.block)
         self.thread = self._thread_coordinates(origin)
         epilogue, offset = self._epilogue(offset)
         copied_bytes = sum(tiles.box_bytes for tiles in self.tiles)
-        self.pipeline = Pipeline(config, lowering, offset, copied_bytes, refills=self.output_tiles.refills())
+        refills = self.output_tiles.refills()
+        self.pipeline = Pipeline(config, lowering, self.block, offset, copied_bytes, refills=refills)
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())
         common = self._common(offset + int(config.stages) * config.barrier_bytes)
         text = f"circular buffer of {config.stages} stages, swizzled rows of 128 bytes"
@@ -193,8 +194,7 @@ class WgmmaKernel:
             self.pipeline,
             output_tiles.k_range,
             k_tiles_before=output_tiles.k_tiles_before,
-            warpgroup=block.warpgroup,
-            rank=block.rank,
+            block=block,
         )
 
     @staticmethod

@@ -10,6 +10,7 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.named_sizes import NamedSizes
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.families.gemm.wgmma.operands.pixels import padded_channels, window_images
 from cugen.machine.occupancy import clustered_multiprocessors
 from cugen.pieces.blocks import append_definition, define, define_index, digits
@@ -92,10 +93,10 @@ class OutputTiles:
         """Clusters, or single blocks, that are resident at once."""
         return clustered_multiprocessors(self.sms, self.config.sharing) // self.config.sharing
 
-    def define(self, cluster_index: Integer, rank: Integer) -> tuple[dict[str, Integer], tuple[Node, ...]]:
-        """The origin of an output tile of the cluster, or the single block, of this number, and its definitions, which
-        a loop repeats if the block `is_persistent`. The rank is the block's in its cluster."""
-        self.cluster_index, self.rank = cluster_index, rank
+    def define(self, block: BlockCoordinates) -> tuple[dict[str, Integer], tuple[Node, ...]]:
+        """The origin of an output tile of a block, and its definitions, which a loop repeats if the block
+        `is_persistent`."""
+        self.cluster_index, self.rank = block.cluster_index, block.rank
         contraction, config = self.contraction, self.config
         nodes: list[Node] = []
         batches = [self.extents[index.name] for index in contraction.batch]
@@ -106,9 +107,9 @@ class OutputTiles:
             tile = append_definition("tile_of_matrix", tile, nodes, self.lowering)
         row, column = self._rasterised(tile, nodes)
         if config.multicast > 1:
-            row = row * config.multicast + rank
+            row = row * config.multicast + block.rank_m
         if config.multicast_n > 1:
-            column = column * config.multicast_n + rank
+            column = column * config.multicast_n + block.rank_n
         m, n = contraction.m.name, contraction.n.name
         origin = {
             m: append_definition(f"{m}0", row * integer(config.block_m), nodes, self.lowering),

@@ -92,7 +92,7 @@ def configs(
     if not swaps:
         yield from _configs(contraction, instruction, is_search=is_search)
     if swaps or (swaps is None and is_search and "split_k" not in contraction.tunables):
-        yield from _configs(with_swapped_operands(contraction), instruction, is_search=is_search)
+        yield from _configs(with_swapped_operands(contraction), instruction.swapped, is_search=is_search)
 
 
 def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool) -> Iterator[WgmmaConfig]:
@@ -102,7 +102,8 @@ def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_sear
     if is_search and not {"producer", *SHARING} & contraction.tunables.keys():
         yield from _without_producer(contraction, instruction)
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
-        for split_k, multicast, multicast_n in _clusters(contraction, block_m, block_n, instruction):
+        clusters = _clusters(contraction, block_m, block_n, instruction, is_search=is_search)
+        for split_k, multicast, multicast_n in clusters:
             config = config_of(
                 instruction,
                 block_m,
@@ -162,23 +163,29 @@ def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
 
 
 def _clusters(
-    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction
+    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction, *, is_search: bool = False
 ) -> Iterator[tuple[int, int, int]]:
     """The clusters of a block tile: blocks that split K, blocks that share tiles of B, and blocks that share tiles of
-    A."""
+    A. Those that share both are for a request or a search, as none was measured."""
     along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in _multicasts(contraction))
     max_extent = contraction.context.max_extent
+
+    def may_share(multicast: int, multicast_n: int) -> bool:
+        """Of clusters that nobody requested more than half of the blocks along M, or N, have a tile."""
+        has_rows = along_m == multicast or (not along_m and max_extent(contraction.m) > multicast // 2 * block_m)
+        has_columns = along_n == multicast_n or (not along_n and max_extent(contraction.n) > multicast_n // 2 * block_n)
+        shares_b = multicast == 1 or _may_share(contraction.b_operands, block_n, multicast, contraction)
+        shares_a = multicast_n == 1 or _may_share(contraction.a_operands, block_m, multicast_n, contraction)
+        return has_rows and has_columns and shares_a and shares_b
+
+    shared = [(size, 1) for size in MULTICAST_SIZES] + [(1, size) for size in MULTICAST_SIZES]
+    if is_search or (along_m > 1 and along_n > 1):
+        shared += [(m, n) for m, n in product(MULTICAST_SIZES, MULTICAST_SIZES) if m * n <= CLUSTER_SIZES[-1]]
     for split_k in _splits(contraction, block_m, block_n, instruction):
         if along_m <= 1 and along_n <= 1:
             yield split_k, 1, 1
-        for size in MULTICAST_SIZES if split_k == 1 else ():
-            # Of clusters that nobody requested more than half of the blocks have a tile.
-            has_rows = along_m == size or (not along_m and max_extent(contraction.m) > size // 2 * block_m)
-            has_columns = along_n == size or (not along_n and max_extent(contraction.n) > size // 2 * block_n)
-            if has_rows and along_n <= 1 and _may_share(contraction.b_operands, block_n, size, contraction):
-                yield 1, size, 1
-            if has_columns and along_m <= 1 and _may_share(contraction.a_operands, block_m, size, contraction):
-                yield 1, 1, size
+        if split_k == 1:
+            yield from ((1, *cluster) for cluster in shared if may_share(*cluster))
 
 
 def _multicasts(contraction: Contraction) -> tuple[str, str]:
@@ -326,7 +333,7 @@ def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> Wg
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
     """The first condition that leaves no config."""
     if contraction.tunables.get("swap_ab"):
-        contraction = with_swapped_operands(contraction)
+        contraction, instruction = with_swapped_operands(contraction), instruction.swapped
     requested = list(_requested_tiles(contraction, instruction))
     tiles = list(_block_tiles(contraction, instruction))
     if not requested:
@@ -345,9 +352,10 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
 def _refused_multicast(contraction: Contraction) -> Refusal:
     """Why no cluster shares the tiles that the schedule requests."""
     along_m, along_n = (int(contraction.tunables.get(name, 1)) > 1 for name in _multicasts(contraction))
-    if along_m and along_n:
-        return Refusal("shares tiles of B or of A, not of both", "schedule.multicast_n")
     name = _multicasts(contraction)[along_n]
+    if along_m and along_n:
+        parts = f"clusters of up to {CLUSTER_SIZES[-1]} blocks, by equal parts of whole swizzled rows"
+        return Refusal(f"shares tiles of B and of A in {parts}", f"schedule.{name}")
     key = f"schedule.{name}"
     (operand,) = contraction.a_operands if along_n else contraction.b_operands
     if operand.window is not None:

@@ -190,7 +190,7 @@ def test_a_searched_schedule_requests_its_config() -> None:
         (", block: {n: 96}", "has tiles with N of 64, 128, 192, 256, and M a multiple of 8 up to 256", "block"),
         (", split_k: 2", "has `swap_ab` without `split_k`", "swap_ab"),
         (", epilogue: stmatrix", "writes the transposed tiles of `swap_ab` in one way", "epilogue"),
-        (", multicast: 2, multicast_n: 2", "shares tiles of B or of A, not of both", "multicast_n"),
+        (", multicast: 4, multicast_n: 4", "shares tiles of B and of A in clusters of up to 8 blocks", "multicast"),
         (", block: {n: 64, m: 48}, multicast_n: 4", "shares tiles of A in clusters", "multicast_n"),
     ],
 )
