@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 74ac27214b785909, text 1a8de0e1b3235c5e.
+// Input 575833559f3a252c, text 8e70420ffcf97634.
