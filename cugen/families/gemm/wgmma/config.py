@@ -16,6 +16,7 @@ _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
+STMATRIX = "stmatrix"  # of the tunable `epilogue`
 MULTICASTS = ("multicast", "multicast_n")  # tunables by which the blocks of a cluster share tiles of B or of A
 PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
 

@@ -13,14 +13,14 @@ from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
 from cugen.families.gemm.tensor_cores import unit_and_peak
-from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.config import STMATRIX, WgmmaConfig
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.operands.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
-from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, STMATRIX, TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.without_producer import BarrierWgmmaKernel

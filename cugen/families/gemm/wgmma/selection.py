@@ -7,12 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.wgmma.clusters import (
+    CLUSTER_SIZES,
+    MULTICAST_SIZES,
+    clusters_of,
+    multicasts,
+    refused_multicast,
+)
 from cugen.families.gemm.wgmma.config import (
     BLOCK_ID_BYTES,
     MULTICASTS,
+    STMATRIX,
     WgmmaConfig,
     available_registers,
     config_of,
@@ -25,7 +33,7 @@ from cugen.families.gemm.wgmma.operands.tiles import stage_bytes
 from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched_waves, stream_k_schedule_of
 from cugen.families.gemm.wgmma.swapped_operands import as_computed, with_swapped_operands
-from cugen.machine.wgmma import MAX_WGMMA_N, SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
+from cugen.machine.wgmma import MAX_WGMMA_N, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
@@ -35,11 +43,7 @@ SWAPPED_BLOCK_N = range(8, MAX_WGMMA_N + 1, 8)  # rows of the output, of swapped
 # Of 208 and 240 columns, which TMA stores 16 at a time, tiles were slower than of 192, 224 or 256 (on an H100).
 BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
-_MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
-CLUSTER_SIZES = (2, 4, 8)  # of split-K
-MULTICAST_SIZES = (2, 4)
 NO_PRODUCER = "none"
-STMATRIX = "stmatrix"
 SHARING = ("split_k", "stream_k", *MULTICASTS)  # tunables by which blocks share the work of a tile, or its copies
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
@@ -102,7 +106,7 @@ def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_sear
     if is_search and not {"producer", *SHARING} & contraction.tunables.keys():
         yield from _without_producer(contraction, instruction)
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
-        clusters = _clusters(contraction, block_m, block_n, instruction, is_search=is_search)
+        clusters = clusters_of(contraction, block_m, block_n, instruction, is_search=is_search)
         for split_k, multicast, multicast_n in clusters:
             config = config_of(
                 instruction,
@@ -162,49 +166,6 @@ def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
     return stores and _stages_of(contraction, config) == config.stages
 
 
-def _clusters(
-    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction, *, is_search: bool = False
-) -> Iterator[tuple[int, int, int]]:
-    """The clusters of a block tile: blocks that split K, blocks that share tiles of B, and blocks that share tiles of
-    A. Those that share both are for a request or a search, as none was measured."""
-    along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in _multicasts(contraction))
-    max_extent = contraction.context.max_extent
-
-    def may_share(multicast: int, multicast_n: int) -> bool:
-        """Of clusters that nobody requested more than half of the blocks along M, or N, have a tile."""
-        has_rows = along_m == multicast or (not along_m and max_extent(contraction.m) > multicast // 2 * block_m)
-        has_columns = along_n == multicast_n or (not along_n and max_extent(contraction.n) > multicast_n // 2 * block_n)
-        shares_b = multicast == 1 or _may_share(contraction.b_operands, block_n, multicast, contraction)
-        shares_a = multicast_n == 1 or _may_share(contraction.a_operands, block_m, multicast_n, contraction)
-        return has_rows and has_columns and shares_a and shares_b
-
-    shared = [(size, 1) for size in MULTICAST_SIZES] + [(1, size) for size in MULTICAST_SIZES]
-    if is_search or (along_m > 1 and along_n > 1):
-        shared += [(m, n) for m, n in product(MULTICAST_SIZES, MULTICAST_SIZES) if m * n <= CLUSTER_SIZES[-1]]
-    for split_k in _splits(contraction, block_m, block_n, instruction):
-        if along_m <= 1 and along_n <= 1:
-            yield split_k, 1, 1
-        if split_k == 1:
-            yield from ((1, *cluster) for cluster in shared if may_share(*cluster))
-
-
-def _multicasts(contraction: Contraction) -> tuple[str, str]:
-    """The tunables by which blocks along m share tiles, and by which those along n do: their names are about M and N
-    of the spec."""
-    of_b, of_a = MULTICASTS
-    return (of_a, of_b) if contraction.is_swapped else (of_b, of_a)
-
-
-def _may_share(operands: tuple[Operand, ...], extent: int, size: int, contraction: Contraction) -> bool:
-    """Whether so many blocks can each copy an equal part of an operand's tile of so many rows or columns. Pixels of
-    images aren't copied for other blocks."""
-    (operand,) = operands
-    if operand.window is not None:
-        return False
-    unit = SWIZZLE_PERIOD_ROWS if operand.is_k_major else SWIZZLED_ROW_BYTES // operand.array.dtype.bytes
-    return contraction.context.max_extent(operand.mn) >= extent and extent % (size * unit) == 0
-
-
 def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
     """Whether partial sums are added in float32: the instruction keeps fewer bits, and the spec doesn't allow that."""
     return instruction.sum_bits > 0 and not contraction.context.spec.precision.is_fp8_fast
@@ -258,25 +219,6 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
 def _is_computed(contraction: Contraction) -> bool:
     """Whether the results are other values than the sums."""
     return any(not isinstance(s.value, Reduce) or s.accumulate for s in contraction.request.group.statements)
-
-
-def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> Iterator[int]:
-    """The requested number of blocks that split K, or those that leave multiprocessors with work and k-tiles."""
-    if "split_k" in contraction.tunables:
-        yield int(contraction.tunables["split_k"])
-        return
-    yield 1
-    if (
-        contraction.is_swapped or contraction.tunables.get("epilogue") == STMATRIX
-    ):  # partial sums are reduced from registers
-        return
-    problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
-    tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
-    k = contraction.context.static_extent(contraction.k)
-    if k is None:
-        return
-    k_tiles = k_tiles_of(contraction, k, SWIZZLED_ROW_BYTES // instruction.element_bytes)
-    yield from (count for count in CLUSTER_SIZES if tiles * count <= sms and k_tiles >= _MIN_K_TILES * count)
 
 
 def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
@@ -344,25 +286,11 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
         return Refusal(f"has tiles with {sizes}", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
-    if not any(pair for block_m, block_n, _ in tiles for pair in _clusters(contraction, block_m, block_n, instruction)):
-        return _refused_multicast(contraction)
+    if not any(
+        pair for block_m, block_n, _ in tiles for pair in clusters_of(contraction, block_m, block_n, instruction)
+    ):
+        return refused_multicast(contraction)
     return Refusal("has too little shared memory for so many stages of this tile", "schedule.stages")
-
-
-def _refused_multicast(contraction: Contraction) -> Refusal:
-    """Why no cluster shares the tiles that the schedule requests."""
-    along_m, along_n = (int(contraction.tunables.get(name, 1)) > 1 for name in _multicasts(contraction))
-    name = _multicasts(contraction)[along_n]
-    if along_m and along_n:
-        parts = f"clusters of up to {CLUSTER_SIZES[-1]} blocks, by equal parts of whole swizzled rows"
-        return Refusal(f"shares tiles of B and of A in {parts}", f"schedule.{name}")
-    key = f"schedule.{name}"
-    (operand,) = contraction.a_operands if along_n else contraction.b_operands
-    if operand.window is not None:
-        return Refusal(f"shares tiles of matrices, and {operand.read.array} has images", key)
-    shared, parts = "BA"[MULTICASTS.index(name)], "by equal parts of whole swizzled rows"
-    text = f"shares tiles of {shared} in clusters that don't split K, {parts} inside {operand.mn.name}"
-    return Refusal(text, key)
 
 
 def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:
@@ -376,7 +304,7 @@ def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
     contraction = as_computed(contraction, config)
     written = contraction.request.schedule
-    clusters = dict(zip(_multicasts(contraction), (config.multicast, config.multicast_n), strict=True))
+    clusters = dict(zip(multicasts(contraction), (config.multicast, config.multicast_n), strict=True))
     tunables: dict[str, int | str] = {
         "stages": int(config.stages),
         "raster": int(config.raster),
