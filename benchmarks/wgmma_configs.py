@@ -4,9 +4,9 @@ has.
     python benchmarks/wgmma_configs.py docs/results/wgmma_configs_h100.json [--seed 1] [--cases 24]
 
 Of each shape those are timed whose predicted times are least: of all, of each kind of cluster, of five tiles, without a
-producer, and the plan's tile with stmatrix. Samples are interleaved in turns with PyTorch's and cuBLASLt's, after
-256 MB were read (`tensor_products.py`); times are medians in microseconds. The cost model's tests compare its
-predictions with such times (`tests/data/wgmma_clusters_h100.csv`).
+producer, the same with swapped operands, and the plan's tile with stmatrix. Samples are interleaved in turns with
+PyTorch's and cuBLASLt's, after 256 MB were read (`tensor_products.py`); times are medians in microseconds. The cost
+model's tests compare its predictions with such times (`tests/data/wgmma_clusters_h100.csv`).
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ LISTED = (
     ("nt", (4096, 32768, 512)),
     ("nn", (1536, 1536, 1536)),
     ("nt", (2120, 1312, 2808)),
+    ("nt", (176, 5392, 3504)),
+    ("tn", (1608, 1648, 3208)),
+    ("nt", (2216, 160, 2472)),
+    ("nt", (328, 1416, 1392)),
     ("nn", (64, 4096, 4096)),
     ("tn", (40, 7008, 16)),
     ("tn", (1024, 1024, 1024)),
@@ -75,9 +79,10 @@ def schedules(case: Case) -> dict[str, str]:
     searched = sorted(
         configs(contraction, INSTRUCTIONS[TYPE, TYPE], is_search=True), key=lambda c: predict(contraction, c)
     )
-    for config in chosen([config for config in searched if not config.stream_k]):
+    plain, swapped = ([c for c in searched if not c.stream_k and c.swaps_ab == swaps] for swaps in (False, True))
+    for config in (*chosen(plain), *chosen(swapped)):
         lines[f"{predict(contraction, config):.1f} {described(config)}"] = line_of(contraction, config)
-    first = next(config for config in searched if config.has_producer and not config.stream_k)
+    first = next(config for config in plain if config.has_producer)
     if first.split_k == 1:
         lines[STMATRIX] = line_of(contraction, first, ", epilogue: stmatrix")
     return lines
@@ -98,13 +103,14 @@ def chosen(searched: list[WgmmaConfig]) -> Iterator[WgmmaConfig]:
 
 def described(config: WgmmaConfig) -> str:
     text = f"{int(config.block_m)}x{int(config.block_n)} st{int(config.stages)} sk{config.split_k}"
+    text = f"swapped {text}" if config.swaps_ab else text
     return f"{text} mc{config.multicast} mn{config.multicast_n}{'' if config.has_producer else ' none'}"
 
 
 def line_of(contraction: Contraction, config: WgmmaConfig, more: str = "") -> str:
     schedule = schedule_of(contraction, config)
     block = ", ".join(f"{index}: {size}" for index, size in schedule.block)
-    tunables = ", ".join(f"{name}: {value}" for name, value in schedule.tunables)
+    tunables = ", ".join(f"{name}: {str(value).lower()}" for name, value in schedule.tunables)
     return f"schedule: {{family: wgmma, block: {{{block}}}, {tunables}{more}}}\n"
 
 

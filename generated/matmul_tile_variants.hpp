@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input d4bb7dfab87cdc9f, text e6cb24dbb87026a9.
+// Input 575833559f3a252c, text 4be4742c7f317332.

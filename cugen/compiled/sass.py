@@ -19,7 +19,8 @@ _LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
 _CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Za-z0-9_.]*)\s*(.*?)\s*;")
 _TARGET = re.compile(r"`\(([^)]*)\)")
 _BITS = re.compile(r"[US](8|16)$")
-_MATRIX_BYTES = 4  # per lane, of a matrix of 8 x 8 16-bit elements (PTX ISA: ldmatrix, stmatrix)
+_MATRIX_BYTES = 4  # per lane, of a matrix of 8 x 8 16-bit elements (PTX ISA: ldmatrix)
+_MATRIX_ROW_BYTES = 16  # at the address that a lane gives (PTX ISA: stmatrix)
 
 TENSOR_COPIES = ("UTMALDG", "UTMASTG")  # of boxes, by TMA
 _SPACES = {
@@ -78,9 +79,12 @@ class Instruction:
 
     @property
     def bytes(self) -> int:
-        """Bytes per lane in registers: of a matrix instruction, a word of each matrix (`LDSM.16.M88.4`)."""
+        """Bytes per lane in registers: of a load of matrices, a word of each (`LDSM.16.M88.4`). Of a store of matrices
+        those that a lane addresses, a row."""
         suffixes = self.opcode.split(".")[1:]
-        if self.kind in ("matrix_load", "matrix_store"):
+        if self.kind == "matrix_store":
+            return _MATRIX_ROW_BYTES
+        if self.kind == "matrix_load":
             return _MATRIX_BYTES * (int(suffixes[-1]) if suffixes[-1].isdigit() else 1)
         for suffix in suffixes:
             if suffix in ("64", "128"):

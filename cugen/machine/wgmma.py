@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WARPS_OF_WARPGROUP = 4
 WARPGROUP = 32 * WARPS_OF_WARPGROUP  # threads
@@ -44,6 +44,16 @@ class WgmmaInstruction:
     @property
     def may_be_mn_major(self) -> bool:
         return self.element_bytes == 2
+
+    @property
+    def swapped(self) -> WgmmaInstruction:
+        """That of B's type times A's."""
+        a, _, b = self.types.partition("_")
+        return replace(self, types=f"{b}_{a}") if b else self
+
+    def has_columns(self, n: int) -> bool:
+        """Whether it multiplies so many columns of B."""
+        return n in range(8, MAX_WGMMA_N + 1, 8) and (not self.is_integer or n in (8, 24) or n % 16 == 0)
 
     def name(self, n: int) -> str:
         """The function's name in C."""

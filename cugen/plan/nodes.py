@@ -174,14 +174,22 @@ class LoadMatrix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreMatrix:
-    """A warp-wide store of four matrices of 8 rows of 16 bytes from register fragments:
+    """A warp-wide store of four matrices, or of two, of 8 rows of 16 bytes from register fragments:
     `stmatrix_x4(&c_tile[row][n], c_frag)`.
 
-    Lane l gives the address of a row, row l % 8 of matrix l // 8, as `target`; lane 4 * g + t has word t of row g of
-    each matrix, in the four vectors of the array `words`."""
+    Lane l gives the address of a row, row l % 8 of matrix l // 8, as `target`; of two matrices the `guard` names the
+    lanes that do. Lane 4 * g + t has word t of row g of each matrix, in the vectors of the array `words`; with
+    `transposed`, of 16-bit elements, rows 2 * t and 2 * t + 1 of column g."""
 
     target: Access
     words: Vector
+    transposed: bool = False
+    guard: Guard | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's name in C."""
+        return f"stmatrix_x{self.words.count}{'_trans' if self.transposed else ''}"
 
     @property
     def vectors(self) -> tuple[Vector, ...]:

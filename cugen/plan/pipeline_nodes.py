@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import sympy
+
 from cugen.machine.wgmma import WgmmaInstruction
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Integer
@@ -61,8 +63,9 @@ class TensorLoad:
     `tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0)`.
 
     Elements outside the array are zero. The bytes of the whole box count at the barrier. The coordinates of `source`
-    may be outside, too. With `blocks` the first so many blocks of the cluster all get the box, and count its bytes:
-    `tma_load_2d_multicast(&Bs[stage][n][0], &B_map, &full[stage], 3, k0, n0)`.
+    may be outside, too. With `blocks` so many blocks of the cluster all get the box, and count its bytes: those of
+    ranks `first`, `first` + `stride` …, by bits of a mask
+    `tma_load_2d_multicast(&Bs[stage][n][0], &B_map, &full[stage], 3 << 2 * rank_n, k0, n0)`.
 
     With `offsets` it copies pixels, from that at the coordinates of `source` on, each so far away from where the tensor
     map has it: `tma_load_im2col_4d(&xs[stage][0][0], &x_map, &full[stage], c, w, h, n, s, r)`."""
@@ -72,6 +75,8 @@ class TensorLoad:
     barrier: Access
     blocks: int = 1
     offsets: tuple[Integer, ...] = ()
+    first: Integer = sympy.S.Zero
+    stride: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

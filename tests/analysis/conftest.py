@@ -121,7 +121,8 @@ class Walk:
                 case LoadMatrix():
                     self._request(node.source, names, active)
                 case StoreMatrix():
-                    self._request(node.target, names, active)
+                    mask = active if node.guard is None else active & passes(node.guard, names)
+                    self._request(node.target, names, mask)
                 case Store() | Accumulate():
                     self._inline(node, names, active)
                     self._request(node.access, names, active)

@@ -167,10 +167,7 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
         assert all(a.compiled for a in (*reads, *writes))
 
 
-@pytest.mark.slow
-def test_a_store_of_matrices_is_one_instruction_of_four_words():
-    kernel = single(
-        """
+MATRICES = """
 cugen: 1
 kernel: k
 target: sm_90a
@@ -180,12 +177,22 @@ arrays:
   B: {shape: [N, K], dtype: bfloat16}
   C: {shape: [M, N], dtype: bfloat16}
 compute: C[m, n] = sum(A[m, k] * B[n, k], k)
-schedule: {family: wgmma, epilogue: stmatrix, block: {m: 64, n: 64}}
-""",
-        "sm_90a",
-    )
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("schedule", "opcodes"),
+    [
+        pytest.param("epilogue: stmatrix, block: {m: 64, n: 64}", 4 * ["STSM.16.M88.4"], id="four"),
+        pytest.param("swap_ab: true, block: {m: 64, n: 64}", 4 * ["STSM.16.MT88.4"], id="four transposed ones"),
+        pytest.param("swap_ab: true, block: {m: 40, n: 64}", 5 * ["STSM.16.MT88.2"], id="two transposed ones"),
+    ],
+)
+def test_a_store_of_matrices_is_one_instruction(schedule: str, opcodes: list[str]) -> None:
+    kernel = single(f"{MATRICES}schedule: {{family: wgmma, {schedule}}}\n", "sm_90a")
     stored = access(kernel, "c_tile", "matrix_store")
-    assert [i.opcode for i in stored.instructions] == 4 * ["STSM.16.M88.4"]
+    assert [i.opcode for i in stored.instructions] == opcodes
     assert widths(stored) == [16]
     assert stored.compiled == (stored.written,)
     assert kernel.unexplained == ()

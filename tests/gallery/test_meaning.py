@@ -81,6 +81,11 @@ def product_with_turned(A: Array, B: Array) -> Array:
     return A @ B.T
 
 
+@meaning_of("gemm_wgmma_swap_ab")
+def product_with_turned_and_bias_of_rows(A: Array, B: Array, bias: Array) -> Array:
+    return A @ B.T + bias[:, None]
+
+
 @meaning_of("gemm_f16")
 def added_product_of_turned(A: Array, B: Array, C: Array) -> Array:
     return C + A.T @ B

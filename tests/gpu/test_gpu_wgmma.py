@@ -142,6 +142,35 @@ def test_requested_forms_are_within_their_bounds(
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.parametrize("value", ["{sum}", "{sum} + bias[n]"], ids=["sums", "bias"])
+@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("block", ["m: 152, n: 128", "m: 256, n: 64", "m: 104, n: 256", "m: 120, n: 192"])
+@pytest.mark.parametrize("form", ["", ", stream_k: 1", ", producer: none"])
+def test_swapped_operands_are_within_their_bounds(
+    device: GpuDevice, form: str, block: str, layout: str, result: str, value: str
+) -> None:
+    schedule = f", swap_ab: true, block: {{{block}}}{form}"
+    kernel = generated(spec_of("bfloat16", result, layout, 2056, 5000, 1304, value=value, schedule=schedule))
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, run.verification.messages
+
+
+@pytest.mark.parametrize("sizes", [(1016, 512, 272), (2056, 5000, 1304)], ids=["few", "waves"])
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("cluster", [(2, 2), (2, 4), (4, 2)], ids=str)
+@pytest.mark.parametrize("swap", ["", ", swap_ab: true"], ids=["plain", "swapped"])
+def test_tiles_of_both_operands_that_blocks_share_are_within_their_bounds(
+    device: GpuDevice, swap: str, cluster: tuple[int, int], layout: str, sizes: tuple[int, int, int]
+) -> None:
+    along_m, along_n = cluster
+    block = f"block: {{m: {64 * along_n}, n: {64 * along_m}}}"
+    schedule = f", {block}, multicast: {along_m}, multicast_n: {along_n}{swap}"
+    kernel = generated(spec_of("bfloat16", "bfloat16", layout, *sizes, schedule=schedule))
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, run.verification.messages
+
+
 @pytest.mark.parametrize("sizes", [(1016, 512, 272), (320, 640, 1040), (2056, 5000, 1304)], ids=["few", "odd", "waves"])
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
 @pytest.mark.parametrize("result", ["bfloat16", "float32"])

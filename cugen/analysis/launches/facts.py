@@ -51,7 +51,7 @@ from cugen.machine import target as known_target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
-from cugen.plan.nodes import AcquireSpinWait, For, If, Load, Node, ReturnUnless
+from cugen.plan.nodes import AcquireSpinWait, For, If, Load, Node, ReturnUnless, StoreMatrix
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.usage import values
 from cugen.spec.expressions import Expr
@@ -258,8 +258,9 @@ def _branch(step: Step, executions: ExecutionCounts) -> BranchFacts:
 
 
 def _decides(step: Step) -> bool:
-    """Whether the active lanes may change at a node; a texture fetch tests bounds without predicates."""
-    if isinstance(step.node, Load) and step.node.bounds_checked:
+    """Whether the active lanes may change at a node. A texture fetch tests bounds without predicates, and all lanes
+    store matrices, whichever give addresses."""
+    if isinstance(step.node, StoreMatrix) or (isinstance(step.node, Load) and step.node.bounds_checked):
         return False
     return (step.inside.predicates, step.inside.opaque) != (step.point.predicates, step.point.opaque)
 

@@ -4,8 +4,9 @@ A wait names the parity of a phase, and phase n - 2 has that of phase n. Inducti
 producer awaits the reads of k-tile f - STAGES before it copies k-tile f, so `full` ends its phase for f only after
 every consumer warp has awaited that for f - STAGES; and a consumer awaits every k-tile before it arrives for it, so
 `empty` is at most one phase further than the producer's last wait. In both the current phase is the awaited one or the
-next, and a parity tells these two apart. Where blocks of a cluster copy to each other's stages, every consumer warp of
-the cluster arrives at the `empty` of each block: its producer awaits the reads of all.
+next, and a parity tells these two apart. Where blocks of a cluster copy to each other's stages, every consumer warp
+arrives at the `empty` of each block that copies to its stages, and of no other: a producer awaits the reads of all
+blocks that it copies to, none of which passes the next k-tile of a stage without it.
 
 Without a producer a barrier of the block, which follows the wait of every warpgroup for k-tile f, precedes the copy to
 its stage: no waiter is two phases off.

@@ -1,5 +1,5 @@
-"""The claim about tiles that the blocks of a cluster copy in parts, each for all of them: the parts are disjoint, make
-up the tile, and are those of one tile of the array in global memory."""
+"""The claim about tiles that the blocks of a cluster copy in parts, each for all of them or for those in a line
+with it: the parts are disjoint, make up the tile, and are those of one tile of the array in global memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def _faults(pipeline: Pipeline, tiles: tuple[Array, ...]) -> Iterator[Fault]:
     if pipeline.cluster > 1 and not tiles:  # so that one may be a round of the stages ahead of others
         yield Fault("blocks arrive at barriers of others, and copy nothing to them", refutes=False)
     for tile in tiles:
-        yield from _part_faults(pipeline, tile.symbol)
+        for rank in range(pipeline.cluster):
+            yield from _part_faults(pipeline, tile.symbol, rank)
 
 
 def shared_tiles(pipeline: Pipeline) -> tuple[Array, ...]:
@@ -40,15 +41,19 @@ def shared_tiles(pipeline: Pipeline) -> tuple[Array, ...]:
     return tuple(tiles.values())
 
 
-def _part_faults(pipeline: Pipeline, name: str) -> Iterator[Fault]:
-    """Unless the boxes that a block gets are disjoint, make up its tile, and are of the same tile of the source."""
+def _part_faults(pipeline: Pipeline, name: str, receiver: int) -> Iterator[Fault]:
+    """Unless the boxes that a block gets, one of its own among them, are disjoint, make up its tile, and are of the
+    same tile of the source."""
     loads = [load for load in pipeline.loads if _node(load).target.array.symbol == name]
     if any(_node(load).blocks == 1 for load in loads):
         raise NotRecognised(f"`{name}` has boxes of one block and of several")
+    if any(receiver not in pipeline.receivers(load, receiver) for load in loads):
+        yield Fault(f"a block doesn't get its own part of `{name}`", refutes=False)
+        return
     counts = np.zeros(math.prod(_tile(loads[0])), dtype=np.int64)
     origins = set[tuple[Integer, ...]]()
     for load in loads:
-        for rank in range(pipeline.cluster):
+        for rank in (r for r in range(pipeline.cluster) if receiver in pipeline.receivers(load, r)):
             for box in _boxes(pipeline, load, rank):
                 if not 0 <= box.start <= len(counts) - box.size:
                     yield Fault(f"a box is outside of a tile of `{name}`", 0, 0)

@@ -144,23 +144,27 @@ def _arrival_faults(pipeline: Pipeline) -> Iterator[Fault]:
         yield from _unequal(pipeline.empty, made, expected, pipeline.stages)
 
 
-def by_block(pipeline: Pipeline, event: Event) -> list[frozenset[int]]:
-    """The threads that arrive at the barrier of each block of a cluster; of their own block alone without a cluster."""
+def by_block(pipeline: Pipeline, event: Event, rank: int) -> dict[int, frozenset[int]]:
+    """The threads of the block `rank` that arrive at the barrier of each block of the cluster, by that one's rank; at
+    that of their own block alone without a cluster."""
     assert isinstance(event.node, ArriveBarrier)
     if event.node.rank is None:
-        return [event.threads]
-    ranks = event.per_thread(event.node.rank)
-    if not set(ranks.values()) <= set(range(pipeline.kernel.cluster)):
+        return {rank: event.threads}
+    size = pipeline.kernel.cluster
+    ranks = event.per_thread(event.node.rank, of_cluster=(rank, size))
+    if not set(ranks.values()) <= set(range(size)):
         raise NotRecognised("threads arrive at barriers of blocks outside of the cluster")
-    return [frozenset(t for t, r in ranks.items() if r == rank) for rank in range(pipeline.kernel.cluster)]
+    return {block: frozenset(t for t, r in ranks.items() if r == block) for block in set(ranks.values())}
 
 
 def arriving(pipeline: Pipeline, event: Event) -> int:
     """Arrivals at the barrier of a block, of all blocks that execute the event."""
-    threads = by_block(pipeline, event)
-    if len(set(map(len, threads))) > 1:
+    ranks = range(pipeline.cluster)
+    threads = [by_block(pipeline, event, rank) for rank in ranks]
+    counts = {sum(len(of_block.get(rank, ())) for of_block in threads) for rank in ranks}
+    if len(counts) > 1:
         raise NotRecognised("blocks of a cluster get different numbers of arrivals")
-    return len(threads) * len(threads[0])
+    return counts.pop()
 
 
 def _unequal(array: str, made: int, expected: int, k_tile: int) -> Iterator[Fault]:
@@ -229,13 +233,23 @@ class Releases:
             yield Fault(f"with fewer than {needed} k-tiles, some before the first are released", refutes=False)
         warps = {thread // WARP_SIZE for thread in self.role.threads}
         for event in (*((self.within,) if self.within else ()), *self.after.values()):
-            blocks = by_block(self.pipeline, event)
-            for threads in blocks:
-                missing_warps = warps - {thread // WARP_SIZE for thread in threads}
-                if missing_warps:
-                    yield Fault(f"warp {min(missing_warps)} reads stages and doesn't arrive at `{empty}`", stages, 0)
-            if len(blocks) < self.pipeline.cluster:
-                yield Fault(f"warps don't arrive at `{empty}` of the other blocks that copy to their stages", stages, 0)
+            for rank in range(self.pipeline.cluster):
+                yield from self._warp_faults(event, rank, warps)
+
+    def _warp_faults(self, event: Event, rank: int, warps: set[int]) -> Iterator[Fault]:
+        """Unless every warp of the block `rank` arrives at the barrier of each block that copies to its stages, and of
+        no other: one that copies nothing to it doesn't wait for it, and may be a phase off."""
+        pipeline, empty, stages = self.pipeline, self.pipeline.empty, self.pipeline.stages
+        blocks = by_block(pipeline, event, rank)
+        for threads in blocks.values():
+            missing_warps = warps - {thread // WARP_SIZE for thread in threads}
+            if missing_warps:
+                yield Fault(f"warp {min(missing_warps)} reads stages and doesn't arrive at `{empty}`", stages, 0)
+        copying = {block for block in range(pipeline.cluster) if rank in pipeline.peers(block)}
+        if copying - set(blocks):
+            yield Fault(f"warps don't arrive at `{empty}` of the other blocks that copy to their stages", stages, 0)
+        if set(blocks) - copying:
+            yield Fault(f"warps arrive at `{empty}` of blocks that copy nothing to their stages", refutes=False)
 
 
 def reads(pipeline: Pipeline) -> Claim:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from cugen.analysis.pipelines.claims import NotRecognised
-from cugen.analysis.pipelines.expressions import K_TILE
+from cugen.analysis.pipelines.expressions import K_TILE, of_rank
 from cugen.analysis.pipelines.roles.events import Event, Item, PipelineLoop, events_in
 from cugen.analysis.pipelines.roles.roles import Role, roles_of
 from cugen.analysis.pipelines.roles.traversal import items_of
@@ -84,10 +84,26 @@ class Pipeline:
     def cluster(self) -> int:
         """Blocks that copy to each other's stages, or arrive at each other's barriers; 1 if each is for itself."""
         sizes = {load.node.blocks for load in self.loads if isinstance(load.node, TensorLoad)} - {1}
-        if sizes - {self.kernel.cluster}:
-            raise NotRecognised("a multicast isn't to all blocks of a cluster")
         arrivals = (e.node for e in events_in(self.items) if isinstance(e.node, ArriveBarrier))
         return self.kernel.cluster if sizes or any(node.rank is not None for node in arrivals) else 1
+
+    def receivers(self, load: Event, rank: int) -> frozenset[int]:
+        """The ranks of the blocks that a load by the block `rank` copies to."""
+        node = load.node
+        assert isinstance(node, TensorLoad)
+        if node.blocks == 1:
+            return frozenset((rank,))
+        first = of_rank(load.value(node.first), rank, self.kernel.cluster)
+        if not first.is_Integer:
+            raise NotRecognised("the blocks that get a box aren't known by the rank of the one that copies it")
+        blocks = frozenset(int(first) + node.stride * block for block in range(node.blocks))
+        if not blocks <= frozenset(range(self.kernel.cluster)):
+            raise NotRecognised("a multicast is to blocks outside of the cluster")
+        return blocks
+
+    def peers(self, rank: int) -> frozenset[int]:
+        """The ranks of the blocks that the block `rank` copies to, itself among them."""
+        return frozenset((rank,)).union(*(self.receivers(load, rank) for load in self.loads))
 
     @property
     def consuming_threads(self) -> frozenset[int]:

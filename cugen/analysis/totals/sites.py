@@ -26,6 +26,7 @@ from cugen.plan.nodes import (
     LoadBlockId,
     Node,
     ReturnUnless,
+    StoreMatrix,
 )
 from cugen.plan.pipeline_nodes import AwaitBarrier, TensorLoad, TensorStore, Wgmma
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
@@ -177,7 +178,7 @@ class _Walk:
                     for body, holds in ((node.then, True), (node.orelse, False)):
                         known = (*point.conditions, (condition, holds))
                         yield from self.nodes(body, replace(hidden, conditions=known))
-                case Load() | Copy() if node.guard is not None and node.guard.terms:
+                case Load() | Copy() | StoreMatrix() if node.guard is not None and node.guard.terms:
                     yield Step(node, point, _under_guard(point, node.guard))
                 case _:
                     yield Step(node, point, point)

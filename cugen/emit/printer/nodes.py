@@ -225,8 +225,8 @@ class NodePrinter(ValuePrinter):
 
     def store_matrix(self, node: StoreMatrix) -> str:
         """`stmatrix_x4(&c_tile[row][n], c_frag)`: the row whose address a lane gives, and its words."""
-        self.functions.setdefault(("stmatrix_x4", ""))
-        return f"stmatrix_x4(&{self.lvalue(node.target)}, {node.words.name})"
+        self.functions.setdefault((node.name, ""))
+        return f"{node.name}(&{self.lvalue(node.target)}, {node.words.name})"
 
     def mma(self, node: Mma) -> str:
         """`mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`: a lane's accumulators and fragments."""

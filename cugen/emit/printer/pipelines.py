@@ -58,7 +58,8 @@ def pipeline_statement(node: PipelineNode, printer: NodePrinter) -> str:
                 offsets = map(printer.integer, reversed(node.offsets))
                 return call(f"tma_load_im2col_{len(box)}d", target, tensor_map, barrier, *box, *offsets)
             if node.blocks > 1:
-                mask = str((1 << node.blocks) - 1)
+                mask = str(sum(1 << node.stride * block for block in range(node.blocks)))
+                mask += f" << {printer.integer(node.first)}" if node.first != 0 else ""
                 return call(f"tma_load_{len(box)}d_multicast", target, tensor_map, barrier, mask, *box)
             return call(f"tma_load_{len(box)}d", target, tensor_map, barrier, *box)
         case TensorStore():

@@ -80,7 +80,8 @@ class Operand:
 class Contraction:
     """A GEMM-like statement group; n is the index along which the output is contiguous, whatever its name in the spec.
 
-    `request` is the original one, or the same over fused dimensions."""
+    `request` is the original one, or the same over fused dimensions. `is_swapped`: M and N have changed places, and A
+    and B with them, so that the output is contiguous along m."""
 
     request: Request
     reductions: tuple[Reduce, ...]
@@ -90,6 +91,7 @@ class Contraction:
     batch: tuple[Index, ...]  # fastest first
     a_operands: tuple[Operand, ...]  # indexed by M and K
     b_operands: tuple[Operand, ...]  # indexed by K and N
+    is_swapped: bool = False
 
     @property
     def context(self) -> Context:
@@ -102,6 +104,20 @@ class Contraction:
     @property
     def indices(self) -> tuple[Index, ...]:
         return (self.m, self.n, self.k, *self.batch)
+
+    @property
+    def contiguous(self) -> Index:
+        """The index along which the output is contiguous."""
+        return self.m if self.is_swapped else self.n
+
+    @property
+    def side_m(self) -> str:
+        """Which side of the product as the spec has it m is, for names and messages: that of N where it is swapped."""
+        return "N" if self.is_swapped else "M"
+
+    @property
+    def side_n(self) -> str:
+        return "M" if self.is_swapped else "N"
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import sympy
-
 from cugen.families.contraction.k_range import grows_with
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Stores, TileConfig
@@ -22,21 +20,20 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline, declare_tiles
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.main_loop import MainLoop, Multistage, SingleStage
+from cugen.families.gemm.named_sizes import NamedSizes
 from cugen.families.gemm.problem import device_of, fragment_widths, problem_of, registers_with_copies, shared_bytes
 from cugen.families.gemm.selection.cost_model import resident_blocks_per_sm
 from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.machine.occupancy import occupancy, portable_blocks
-from cugen.pieces.blocks import Blocks, append_definition, define_constant, define_index, define_size, make_grid
+from cugen.pieces.blocks import Blocks, append_definition, define_constant, define_index, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Comment, Declare, Define, Node, Section
+from cugen.plan.nodes import Comment, Declare, Node, Section
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, Size, bounds, ceil_div, integer, symbol
-from cugen.plan.traversal.sections import dissolved
-from cugen.plan.traversal.usage import free_symbols
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, bounds, ceil_div, integer, symbol
 
 _REGISTERS_NOT_ESTIMATED = 48  # of a thread, that ptxas took at most beyond the estimate (measured for sm_90)
 
@@ -47,7 +44,7 @@ class GemmKernel:
     def __init__(self, contraction: Contraction, config: TileConfig) -> None:
         self.contraction, self.request = contraction, contraction.request
         self.lowering: Lowering = new_lowering(contraction.request)
-        self.sizes: dict[sympy.Symbol, Define] = {}
+        self.sizes = NamedSizes(contraction, self.lowering)
         self.config = config = self._with_named_sizes(config)
         symbols, context = self.lowering.symbols, contraction.request.context
         m, n, k = contraction.m, contraction.n, contraction.k
@@ -107,14 +104,12 @@ class GemmKernel:
             Section("copy_coordinates", tuple(node for pipeline in pipelines for node in pipeline.definitions())),
             *self._computation(pipelines, epilogue),
         )
-        x, y, z = map(self._unnamed, blocks.grid)
-        used = free_symbols(dissolved(sections))
-        sizes = Section("sizes", tuple(node for name, node in self.sizes.items() if name in used))
+        x, y, z = map(self.sizes.unnamed, blocks.grid)
         return assemble(
             self.request,
             lowering,
             self.template,
-            (sizes, *sections),
+            (self.sizes.section(sections), *sections),
             (x, y, z),
             (int(config.lanes_n), int(config.lanes_m), 1) if config.is_strided else (config.threads, 1, 1),
             minimum_blocks=self.min_blocks_per_sm,
@@ -185,24 +180,15 @@ class GemmKernel:
         """The config with names in C for the sizes of its tiles."""
         named = replace(
             config,
-            block_m=self._named_size("BM", config.block_m),
-            block_n=self._named_size("BN", config.block_n),
-            block_k=self._named_size("BK", config.block_k),
-            stages=self._named_size("STAGES", config.stages) if config.is_multistage else 1,
+            block_m=self.sizes.named("BM", config.block_m),
+            block_n=self.sizes.named("BN", config.block_n),
+            block_k=self.sizes.named("BK", config.block_k),
+            stages=self.sizes.named("STAGES", config.stages) if config.is_multistage else 1,
         )
         if not config.is_scalar:
-            thread_m, thread_n = self._named_size("TM", config.thread_m), self._named_size("TN", config.thread_n)
+            thread_m, thread_n = self.sizes.named("TM", config.thread_m), self.sizes.named("TN", config.thread_n)
             named = replace(named, thread_m=thread_m, thread_n=thread_n)
         return replace(named, lanes_m=named.block_m // named.thread_m) if config.is_strided else named
-
-    def _named_size(self, name_hint: str, value: int) -> Size:
-        node = define_size(name_hint, value, self.contraction.indices, self.lowering)
-        self.sizes[node.index.symbol] = node
-        return Size(value, node.index.symbol)
-
-    def _unnamed(self, expr: Integer) -> Integer:
-        """The expression without names of sizes, for the launch."""
-        return expr.xreplace({name: node.index.definition for name, node in self.sizes.items()})
 
     def _coordinates(self, blocks: Blocks) -> tuple[tuple[Section, ...], ThreadCoordinates]:
         """Index definitions before the main loop, and the thread's coordinates."""
@@ -253,7 +239,7 @@ class GemmKernel:
         counts = self._grid_counts()[::-1]
         tiles = []
         for index, tile, count in zip((contraction.m, contraction.n), (y, x), counts, strict=True):
-            is_known = context.static(self._unnamed(count)) is not None
+            is_known = context.static(self.sizes.unnamed(count)) is not None
             is_reversed = is_known and grows_with(self.request, contraction.conditions, contraction.k.name, index.name)
             tiles.append(count - 1 - tile if is_reversed else tile)
         if tiles != [y, x]:
@@ -292,8 +278,8 @@ class GemmKernel:
             warp_m, warp_n = integer(0), warp
         lane_m, lane_n = map(named, ("lane_m", "lane_n"), self._lane_layout(lane))
         width_m, width_n = self.fragment_widths
-        warp_tile_m = integer(self._named_size("WM", config.warp_m))
-        warp_tile_n = integer(self._named_size("WN", config.warp_n))
+        warp_tile_m = integer(self.sizes.named("WM", config.warp_m))
+        warp_tile_n = integer(self.sizes.named("WN", config.warp_n))
         thread_m = named("thread_m", warp_m * warp_tile_m + lane_m * width_m)
         thread_n = named("thread_n", warp_n * warp_tile_n + lane_n * width_n)
         b_fragment_n = thread_n

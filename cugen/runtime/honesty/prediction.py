@@ -199,7 +199,8 @@ class _Interpreter:
             case LoadMatrix():
                 self._access(node.source, on)
             case StoreMatrix():
-                self._access(node.target, on)
+                inside = on if node.guard is None else self._masked(node.guard, on, (node.target,))
+                self._access(node.target, inside)
             case Load():
                 self._load(node, on)
             case Store():

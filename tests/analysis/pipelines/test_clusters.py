@@ -13,7 +13,7 @@ from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Barrier, ClusterBarrier, Comparison, For, Guard, If, Node
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier, TensorLoad
-from cugen.plan.symbols import integer, symbol
+from cugen.plan.symbols import FloorDiv, integer, symbol
 from cugen.spec.diagnostics import SpecError
 
 from .conftest import changed, gemm, nodes_of, nth, proof_of, refuted
@@ -24,6 +24,14 @@ KERNELS = {
     "two tiles": lambda: gemm(300, 200, 264, schedule="block: {m: 64, n: 64}, multicast: 2, stages: 2"),
     "MN-major": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "no refill": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}, multicast: 2"),
+}
+# Whose blocks share tiles of B with those along M, and of A with those along N.
+IN_BOTH = {
+    "2 x 2": lambda: gemm(schedule="block: {m: 128, n: 128}, multicast: 2, multicast_n: 2"),
+    "2 x 4": lambda: gemm(layouts="KM KN", schedule="block: {m: 256, n: 128}, multicast: 2, multicast_n: 4"),
+    "4 x 2": lambda: gemm(schedule="block: {m: 64, n: 192}, multicast: 4, multicast_n: 2, stages: 3"),
+    "no refill": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 64}, multicast: 2, multicast_n: 2"),
+    "swapped": lambda: gemm(schedule="block: {m: 144, n: 128}, multicast: 2, multicast_n: 2, swap_ab: true"),
 }
 REFILLED = {name: kernel for name, kernel in KERNELS.items() if name != "no refill"}
 
@@ -42,6 +50,13 @@ def test_blocks_that_share_tiles_are_proved(kernel):
     proof = proof_of(kernel())
     assert proof.line.startswith("proved"), proof.line
     assert proof.line.endswith(", B's tiles are shared by 2 blocks")
+
+
+@pytest.mark.parametrize("kernel", IN_BOTH.values(), ids=IN_BOTH)
+def test_blocks_that_share_tiles_of_both_operands_are_proved(kernel):
+    proof = proof_of(kernel())
+    assert proof.line.startswith("proved"), proof.line
+    assert f"'s tiles are shared by {kernel().cluster} blocks" in proof.line
 
 
 def test_sizes_that_are_known_at_launch_are_proved():
@@ -139,7 +154,7 @@ def test_a_release_at_the_own_block_alone_is_refuted(kernel):
 def test_a_release_at_one_of_the_blocks_is_refuted(kernel):
     assert refuted(with_lanes(kernel(), 1)) == ["arrivals"]
     assert refuted(with_lanes(kernel(), 2, rank=integer(0))) == ["arrivals"]
-    assert "arrivals" in unknown(with_lanes(kernel(), 2, rank=RANK))
+    assert refuted(with_lanes(kernel(), 2, rank=RANK)) == ["arrivals"]
 
 
 def test_a_rank_outside_of_the_cluster_is_not_proved():
@@ -241,3 +256,47 @@ def test_blocks_with_loops_of_their_own_are_not_proved(name):
         return (replace(node, loop=replace(node.loop, stop=node.loop.stop + 64 * RANK)),)
 
     assert "order" in unknown(changed(KERNELS["persistent"](), longer))
+
+
+# Planted faults of blocks that share tiles of both operands
+
+RANK_M, RANK_N = symbol("rank_m"), symbol("rank_n")
+
+
+def with_loads(kernel: Kernel, **changes: object) -> Kernel:
+    """The kernel whose loads to other blocks are changed."""
+
+    def load(node: Node) -> tuple[Node, ...] | None:
+        is_shared = isinstance(node, TensorLoad) and node.blocks > 1 and node.stride > 1
+        return (replace(node, **changes),) if is_shared else None
+
+    return changed(kernel, load)
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim"),
+    [
+        pytest.param({"first": RANK_N}, "arrivals", id="to another line of blocks"),
+        pytest.param({"first": integer(0)}, "parts", id="always to the first line"),
+        pytest.param({"first": RANK_M + 1}, "parts", id="to the next line"),
+        pytest.param({"stride": 1}, "arrivals", id="to adjacent blocks"),
+        pytest.param({"blocks": 1}, "bytes", id="to the own block alone"),
+    ],
+)
+def test_a_box_for_other_blocks_than_those_that_wait_is_not_proved(changes, claim):
+    proof = proof_of(with_loads(IN_BOTH["2 x 2"](), **changes))
+    assert proof.verdict != "proved", proof.line
+    assert claim in [each.name for each in proof.claims if each.verdict != "proved"], proof.claims
+
+
+@pytest.mark.parametrize(
+    ("rank", "lanes"),
+    [
+        pytest.param(LANE, 4, id="at each block once"),
+        pytest.param(RANK_M + 2 * RANK_N, 4, id="at the own block alone"),
+        pytest.param(LANE - 2 * FloorDiv(LANE, integer(2)) + 2 * RANK_N, 4, id="at those of one line alone"),
+    ],
+)
+def test_a_release_at_other_blocks_than_those_that_copy_is_not_proved(rank, lanes):
+    proof = proof_of(with_lanes(IN_BOTH["2 x 2"](), lanes, rank=rank))
+    assert "arrivals" in [each.name for each in proof.claims if each.verdict != "proved"], proof.line

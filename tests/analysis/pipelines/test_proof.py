@@ -80,12 +80,16 @@ KERNELS = {
     "a short k-tile": lambda: gemm(k=200),
 }
 # Without a refill of stages; with K split by a cluster, whose partial sums are in the memory of the stages; with tiles
-# of B that the blocks of a cluster copy for each other; with sums that threads add in float32.
+# of B that the blocks of a cluster copy for each other; with sums that threads add in float32; with swapped operands.
 FORMS = {
     "no refill": lambda: gemm(256, 256, 192, schedule="block: {m: 64, n: 128}"),
     "split-K": lambda: gemm(64, 256, 4096, schedule="block: {m: 64, n: 64}, split_k: 4"),
     "unequal split-K": lambda: gemm(128, 256, 1104, schedule="block: {m: 128, n: 64}, split_k: 4, stages: 3"),
     "matrices stored": lambda: gemm(schedule="block: {m: 128, n: 192}, epilogue: stmatrix"),
+    "swapped operands": lambda: gemm(layouts="MK KN", schedule="block: {m: 152, n: 192}, swap_ab: true"),
+    "swapped operands of MN-major tiles": lambda: gemm(
+        layouts="KM KN", schedule="block: {m: 248, n: 128}, swap_ab: true, multicast: 2"
+    ),
     "multicast": lambda: gemm(layouts="MK NK", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "MN-major multicast": lambda: gemm(layouts="KM KN", schedule="block: {m: 128, n: 256}, multicast: 2"),
     "float8": lambda: gemm(types=("float8_e4m3", "float32"), schedule="block: {m: 128, n: 192}"),

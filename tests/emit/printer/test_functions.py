@@ -86,6 +86,8 @@ OF_PIPELINES = {
     "tma_store_wait_read": "tma_store_wait_read<1>()",
     "fence_proxy_async": "fence_proxy_async()",
     "stmatrix_x4": "stmatrix_x4(tile, {1U, 2U, 3U, 4U})",
+    "stmatrix_x4_trans": "stmatrix_x4_trans(tile, {1U, 2U, 3U, 4U})",
+    "stmatrix_x2_trans": "stmatrix_x2_trans(tile, {1U, 2U})",
     "setmaxnreg_dec": "setmaxnreg_dec<40>()",
     "setmaxnreg_inc": "setmaxnreg_inc<232>()",
     "wgmma_fence": "wgmma_fence()",

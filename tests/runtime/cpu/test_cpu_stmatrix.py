@@ -50,6 +50,27 @@ def line_of(job: Job, text: str) -> int:
     return next(number for number, line in enumerate(job.source.split("\n"), 1) if text in line)
 
 
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
+def test_a_transposed_row_has_an_element_of_each_of_eight_lanes(
+    make_job: MakeJob, count: int, options: dict[str, Any]
+) -> None:
+    """Element g of row 2 * t + v is half v of the word of lane 4 * g + t. Only lanes that give addresses write."""
+    changes = {"stmatrix_x4": f"stmatrix_x{count}_trans", "unsigned words[4]": f"unsigned words[{count}]"}
+    changes |= {"m < 4; ++m) words": f"m < {count}; ++m) words"}
+    others = f"if (lane >= {8 * count}) for (int i = 0; i < 8; ++i) tile[lane][i] = 0"
+    job = job_of(make_job, BARRIER=f"{others}; __syncthreads()", **changes)
+    outcome = CpuDevice(**options).run(job)
+    assert outcome.faults == ()
+    rows = outcome.buffers["out"].view(np.uint16).reshape(32, 8)[::-1]
+    words = (np.arange(128, dtype=np.uint32) + 1000).view(np.uint16).reshape(8, 4, 4, 2)  # g, t, matrix, half
+    for m in range(count):
+        for r in range(8):
+            assert list(rows[8 * m + r]) == list(words[:, r // 2, m, r % 2]), (m, r)
+    assert not rows[8 * count :].any()
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("options", DEVICES.values(), ids=list(DEVICES))
 def test_a_row_has_a_word_of_each_of_four_lanes(make_job: MakeJob, options: dict[str, Any]) -> None:

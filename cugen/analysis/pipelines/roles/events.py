@@ -80,9 +80,12 @@ class Event:
         value = numbered(expr.xreplace(self.scope.values), self.scope.base)
         return reduced(value.xreplace({FILL: FILL - self.scope.ahead})) if self.scope.ahead else value
 
-    def per_thread(self, expr: Integer, wave: int = 0) -> dict[int, int]:
-        """The expression's value for each of the event's threads, in the `wave`-th output tile of a block."""
+    def per_thread(self, expr: Integer, wave: int = 0, *, of_cluster: tuple[int, int] | None = None) -> dict[int, int]:
+        """The expression's value for each of the event's threads, in the `wave`-th output tile of a block: in that of
+        a rank of a cluster of so many blocks, if it depends on that."""
         value = self.value(expr).xreplace({WAVE: integer(wave)})
+        if of_cluster is not None:
+            value = of_rank(value, *of_cluster)
         if not value.free_symbols <= {THREAD}:
             raise NotRecognised(f"`{expr}` isn't a function of the thread alone")
         threads = sorted(self.threads)

@@ -37,7 +37,7 @@ class LaunchSplitKKernel(SplitKKernel):
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         lowering, split_k, slots = self.lowering, self.config.split_k, integer(self.max_slots)
-        tiles = self._unnamed(sympy.Mul(*counts))
+        tiles = self.sizes.unnamed(sympy.Mul(*counts))
         k_tiles = ceil_div(self.extents[self.contraction.k.name], self.config.block_k)
         self.k_tiles = define("k_tiles", k_tiles, lowering)
         per_tile = FloorDiv(slots, Maximum(tiles, integer(1)))
@@ -57,7 +57,7 @@ class LaunchSplitKKernel(SplitKKernel):
         self.arrivals = replace(arrivals, zeroed=True, left_zero=True)
         self.partials = PartialsWorkspace.of(self.contraction, self.config, slots)
         self.workspace = self.arrivals, self.partials.array
-        blocks = tiles * ranges(self._unnamed(k_tiles))
+        blocks = tiles * ranges(self.sizes.unnamed(k_tiles))
         return Blocks((blocks, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
 
     def _within(self, node: Define, low: int, high: int) -> Define:

@@ -37,7 +37,7 @@ class SplitKKernel(GemmKernel):
 
     def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
         lowering, split_k = self.lowering, self.config.split_k
-        tiles = self._unnamed(sympy.Mul(*counts))
+        tiles = self.sizes.unnamed(sympy.Mul(*counts))
         block = symbol("blockIdx.x")
         lowering.ranges[block] = (0, max(bounds(tiles * split_k, lowering.ranges)[1] - 1, 0))
         self.tile = define("tile", FloorDiv(block, integer(split_k)), lowering)

@@ -11,10 +11,12 @@ ACCUMULATOR_LANES_M, ACCUMULATOR_LANES_N = 8, 4  # of a warp (PTX ISA, wgmma: la
 BARRIER_BYTES = 8
 BLOCK_ID_BYTES = 4  # in shared memory, of stream-K
 _CHUNKS_N = (64, 32, 16)  # columns that the epilogue stores at once: a swizzled row of 16-bit elements
+_MIN_TRANSPOSED_ROWS = 64  # that it stores at once with swapped operands, where a tile has so many
 _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
+STMATRIX = "stmatrix"  # of the tunable `epilogue`
 MULTICASTS = ("multicast", "multicast_n")  # tunables by which the blocks of a cluster share tiles of B or of A
 PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
 
@@ -25,11 +27,12 @@ class WgmmaConfig(TileConfig):
     the tiles; or with no producer a thread of the consumers, behind barriers of the block. A thread's accumulators are
     2 rows for each 64 of its warpgroup, and BN / 4 columns. `promotes`: the sums of a k-tile are added to others in
     float32, since the instruction keeps fewer bits. `multicast` blocks of a cluster have consecutive tiles along M:
-    each copies a part of B's tile for all of them; `multicast_n` blocks have them along N, and share tiles of A.
+    each copies a part of B's tile for all of them; `multicast_n` blocks have them along N, and share tiles of A. With
+    both the blocks of a cluster are so many times so many.
     `gives_registers`: the producer is a whole warpgroup, whose
     registers the consumers take (setmaxnreg). `stores_at_once`: the epilogue has a buffer for each part of a
     warpgroup's tile, and stores all of them after one barrier. `stores_matrices`: a warp writes 8 x 8 elements there at
-    a time (stmatrix), in place of two of a lane."""
+    a time (stmatrix), in place of two of a lane. `swaps_ab`: rows of the tile are columns of the output."""
 
     instruction: WgmmaInstruction | None = None
     consumers: int = 1
@@ -40,6 +43,7 @@ class WgmmaConfig(TileConfig):
     stores_at_once: bool = False
     has_producer: bool = True
     stores_matrices: bool = False
+    swaps_ab: bool = False
 
     @property
     def wgmma(self) -> WgmmaInstruction:
@@ -48,8 +52,18 @@ class WgmmaConfig(TileConfig):
 
     @property
     def sharing(self) -> int:
-        """Blocks of a cluster that share tiles of an operand."""
-        return max(self.multicast, self.multicast_n)
+        """Blocks of a cluster that share tiles of an operand, or some of A and others of B."""
+        return self.multicast * self.multicast_n
+
+    @property
+    def shares_both(self) -> bool:
+        """Whether the blocks of a cluster are beside each other and below each other."""
+        return self.multicast > 1 and self.multicast_n > 1
+
+    @property
+    def sharing_peers(self) -> int:
+        """Blocks that each copies to, itself counted for either operand of which it shares tiles."""
+        return self.multicast + self.multicast_n if self.shares_both else self.sharing
 
     @property
     def cluster(self) -> int:
@@ -79,7 +93,11 @@ class WgmmaConfig(TileConfig):
 
     @property
     def chunk_n(self) -> int:
-        """Columns that the epilogue stores at once through shared memory: one swizzled row of 128, 64 or 32 bytes."""
+        """Columns that the epilogue stores at once through shared memory: one swizzled row of 128, 64 or 32 bytes; with
+        swapped operands, whose columns are rows of 128 bytes there, an equal part of them."""
+        if self.swaps_ab:
+            rows, fewest = int(self.block_n), min(int(self.block_n), _MIN_TRANSPOSED_ROWS)
+            return next(part for part in range(8, rows + 1, 8) if part >= fewest and rows % part == 0)
         return next(columns for columns in _CHUNKS_N if self.block_n % columns == 0)
 
     @property
@@ -120,6 +138,7 @@ def config_of(
     multicast_n: int = 1,
     gives_registers: bool = False,
     has_producer: bool = True,
+    swaps_ab: bool = False,
 ) -> WgmmaConfig:
     """The config of a block tile: a consumer for each 64 rows up to three, and for each 128 of larger tiles. `split_k`
     blocks of a cluster divide the k-tiles of an output tile."""
@@ -143,6 +162,7 @@ def config_of(
         multicast_n=multicast_n,
         gives_registers=gives_registers,
         has_producer=has_producer,
+        swaps_ab=swaps_ab,
     )
 
 

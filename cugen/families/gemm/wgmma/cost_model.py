@@ -13,10 +13,11 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.families.gemm.wgmma.config import WgmmaConfig
-from cugen.families.gemm.wgmma.epilogue import stores_by_tma
-from cugen.families.gemm.wgmma.operands import begins_within_a_line, tile_rows
-from cugen.families.gemm.wgmma.pixels import LastTile, k_tiles_of, padded_channels
+from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
+from cugen.families.gemm.wgmma.operands.pixels import LastTile, k_tiles_of, padded_channels
+from cugen.families.gemm.wgmma.operands.tiles import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
+from cugen.families.gemm.wgmma.swapped_operands import as_computed
 from cugen.machine.mma import WORD_BYTES
 from cugen.machine.occupancy import clustered_multiprocessors
 from cugen.machine.requests.warp import SECTOR_BYTES
@@ -92,6 +93,7 @@ HOPPER = Calibration()
 
 def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration = HOPPER) -> float:
     """Microseconds with cold caches."""
+    contraction = as_computed(contraction, config)
     problem, device = problem_of(contraction), device_of(contraction.request.target)
     block_m, block_n = int(config.block_m), int(config.block_n)
     rows = -(-problem.m // (block_m * config.multicast))

@@ -13,14 +13,14 @@ from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
 from cugen.families.gemm.tensor_cores import unit_and_peak
-from cugen.families.gemm.wgmma.aligned_copies import with_aligned_copies
-from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.config import STMATRIX, WgmmaConfig
 from cugen.families.gemm.wgmma.cost_model import predict
-from cugen.families.gemm.wgmma.epilogue import stores_by_tma
+from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
-from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
-from cugen.families.gemm.wgmma.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
-from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, STMATRIX, TUNABLES, candidates, choose_config
+from cugen.families.gemm.wgmma.operands.aligned_copies import with_aligned_copies
+from cugen.families.gemm.wgmma.operands.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
+from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
+from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.families.gemm.wgmma.without_producer import BarrierWgmmaKernel
@@ -60,7 +60,7 @@ def match(request: Request) -> Match | Refusals:
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
     reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
-    reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction)]
+    reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction), *_swap_refusals(contraction)]
     if reasons:
         return Refusals(tuple(reasons))
     config = choose_config(contraction, instruction)
@@ -177,6 +177,17 @@ def _epilogue_refusals(contraction: Contraction) -> Iterator[Refusal]:
         return
     if int(tunables.get("split_k", 1)) > 1 or not stores_by_tma(contraction):
         text = "has `stmatrix` for results that TMA stores: of 16 bits, of one statement, and without `split_k`"
+        yield Refusal(text, "schedule.epilogue")
+
+
+def _swap_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    tunables = contraction.tunables
+    if not tunables.get("swap_ab"):
+        return
+    if int(tunables.get("split_k", 1)) > 1:
+        yield Refusal("has `swap_ab` without `split_k`, whose sums are added in rows", "schedule.swap_ab")
+    if "epilogue" in tunables:
+        text = "writes the transposed tiles of `swap_ab` in one way: leave `epilogue` to it"
         yield Refusal(text, "schedule.epilogue")
 
 

@@ -3,16 +3,17 @@ warpgroups multiply it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.wgmma.config import (
     WgmmaConfig,
 )
-from cugen.families.gemm.wgmma.coordinates import WarpgroupCoordinates
-from cugen.families.gemm.wgmma.operands import OperandTiles
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates, WarpgroupCoordinates
+from cugen.families.gemm.wgmma.operands.pixels import LastTile
+from cugen.families.gemm.wgmma.operands.tiles import OperandTiles
+from cugen.families.gemm.wgmma.output_tiles import KRange
 from cugen.families.gemm.wgmma.pipeline import Pipeline
-from cugen.families.gemm.wgmma.pixels import LastTile
 from cugen.machine.wgmma import WGMMA_M
 from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
 from cugen.plan.memory import Access, Array, Element
@@ -38,21 +39,9 @@ from cugen.plan.pipeline_nodes import (
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 
-@dataclass(frozen=True)
-class KRange:
-    """The part of K that a block sums in each of its output tiles: `length` terms from `offset` on, in `k_tiles`.
-
-    `channels`: those of a tap of a window with padding, of which K is a multiple then; None without padding."""
-
-    offset: Integer
-    length: Integer
-    k_tiles: Integer
-    channels: Integer | None
-
-
 class MainLoop:
-    """The loop over k-tiles. `k_tiles_before`: those of the block before the output tile, None where it has one only;
-    `rank`: the block's in its cluster."""
+    """The loop over k-tiles. `k_tiles_before`: those of the block before the output tile, None where it has one
+    only."""
 
     def __init__(
         self,
@@ -62,14 +51,13 @@ class MainLoop:
         k_range: KRange,
         *,
         k_tiles_before: Integer | None,
-        warpgroup: Integer,
-        rank: Integer,
+        block: BlockCoordinates,
     ) -> None:
         assert isinstance(thread.config, WgmmaConfig)
         self.config: WgmmaConfig = thread.config
         self.thread, self.contraction, self.lowering = thread, thread.contraction, thread.lowering
         self.tiles, self.pipeline, self.k_range = tiles, pipeline, k_range
-        self.k_tiles_before, self.warpgroup, self.rank = k_tiles_before, warpgroup, rank
+        self.k_tiles_before, self.warpgroup, self.block = k_tiles_before, block.warpgroup, block
         self.last_tile = LastTile.of(self.contraction, self.config.wgmma)
         self.k0 = loop_variable(f"{self.contraction.k.name}0", k_range.length, self.lowering)
         # The k-tile's number among those of the block.
@@ -90,13 +78,13 @@ class MainLoop:
     def first_pixel(self) -> Section:
         """The definitions that the copies of an output tile have in common, which they mention."""
         coordinates = self._coordinates(integer(0))
-        nodes = (node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.rank))
+        nodes = (node for tiles in self.tiles for node in tiles.tile_definitions(coordinates, self.block))
         return Section("first_pixel", tuple(nodes))
 
     def _copies(self, stage: Integer, k: Integer) -> tuple[Section, ...]:
         """The copies to a stage, of the k-tile that begins with term `k` of the block's."""
         coordinates, barrier = self._coordinates(k), self.pipeline.full_barrier(stage)
-        copies = (node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.rank))
+        copies = (node for tiles in self.tiles for node in tiles.load(stage, barrier, coordinates, self.block))
         return Section("expect", (self.pipeline.expect(stage),)), Section("copies", tuple(copies))
 
     def _coordinates(self, k: Integer) -> dict[str, Integer]:

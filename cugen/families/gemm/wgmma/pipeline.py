@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.gemm.wgmma.config import BARRIER_BYTES, WgmmaConfig
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.machine.wgmma import WARPS_OF_WARPGROUP
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
@@ -19,7 +20,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comment, Comparison, Declare, Define, Guard, If, Index, Node
 from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, FenceBarrierInit, InitBarrier
-from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Mod, integer
 from cugen.spec.types import UINT64
 
 
@@ -28,8 +29,16 @@ class Pipeline:
     `copied_bytes`. Unless it `refills` stages, none is ever waited to be empty; by mbarriers only of a producer."""
 
     def __init__(
-        self, config: WgmmaConfig, lowering: Lowering, offset: int, copied_bytes: int, *, refills: bool
+        self,
+        config: WgmmaConfig,
+        lowering: Lowering,
+        block: BlockCoordinates,
+        offset: int,
+        copied_bytes: int,
+        *,
+        refills: bool,
     ) -> None:
+        self.block = block
         self.config, self.stages, self.copied_bytes = config, integer(config.stages), copied_bytes
         self.refills = refills
         self.full = _barriers("full", config, lowering, offset)
@@ -53,7 +62,7 @@ class Pipeline:
         """By one thread, before a barrier of the block."""
         barriers = [InitBarrier(_barrier(self.full, self.stage.symbol), 1)]
         if self.empty is not None:
-            arrivals = WARPS_OF_WARPGROUP * self.config.consumers * self.config.sharing
+            arrivals = WARPS_OF_WARPGROUP * self.config.consumers * self.config.sharing_peers
             barriers.append(InitBarrier(_barrier(self.empty, self.stage.symbol), arrivals))
         return unrolled(self.stage, barriers, stop=self.config.stages), FenceBarrierInit()
 
@@ -94,12 +103,14 @@ class Pipeline:
         it."""
         if self.empty is None:
             return ()
-        blocks = self.config.sharing
-        if blocks == 1:
-            arrive, lanes = ArriveBarrier(_barrier(self.empty, stage)), Comparison(lane, "==", integer(0))
-        else:
-            arrive = ArriveBarrier(_barrier(self.empty, stage), rank=lane)
-            lanes = Comparison(lane, "<", integer(blocks))
+        blocks, rows = self.config.sharing_peers, self.config.multicast
+        arrive, lanes = ArriveBarrier(_barrier(self.empty, stage)), Comparison(lane, "==", integer(0))
+        if blocks > 1:
+            rank = lane
+            if self.config.shares_both:  # those that share tiles of B, then those that share tiles of A
+                of_a = self.block.rank_m + rows * (lane - rows)
+                rank = Choice(lane, integer(rows), rows * self.block.rank_n + lane, of_a)
+            arrive, lanes = replace(arrive, rank=rank), Comparison(lane, "<", integer(blocks))
         return (If(Guard((*conditions, lanes)), (arrive,)),)
 
 

@@ -3,41 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
+from cugen.families.gemm.wgmma.clusters import (
+    CLUSTER_SIZES,
+    MULTICAST_SIZES,
+    clusters_of,
+    multicasts,
+    refused_multicast,
+)
 from cugen.families.gemm.wgmma.config import (
     BLOCK_ID_BYTES,
     MULTICASTS,
+    STMATRIX,
     WgmmaConfig,
     available_registers,
     config_of,
     registers_of,
 )
 from cugen.families.gemm.wgmma.cost_model import predict
-from cugen.families.gemm.wgmma.epilogue import has_wide_offsets, stores_by_tma
-from cugen.families.gemm.wgmma.operands import stage_bytes
-from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets, stores_by_tma
+from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.operands.tiles import stage_bytes
 from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched_waves, stream_k_schedule_of
-from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
+from cugen.families.gemm.wgmma.swapped_operands import as_computed, with_swapped_operands
+from cugen.machine.wgmma import MAX_WGMMA_N, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
 from cugen.spec.expressions import Reduce
 from cugen.spec.model import Schedule
 
 BLOCK_M = (64, 128, 192, 256)
+SWAPPED_BLOCK_N = range(8, MAX_WGMMA_N + 1, 8)  # rows of the output, of swapped operands
 # Of 208 and 240 columns, which TMA stores 16 at a time, tiles were slower than of 192, 224 or 256 (on an H100).
 BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
-_MIN_K_TILES = 4  # of a block that splits K: fewer are copied before the partial sums are exchanged (heuristic)
-CLUSTER_SIZES = (2, 4, 8)  # of split-K
-MULTICAST_SIZES = (2, 4)
 NO_PRODUCER = "none"
-STMATRIX = "stmatrix"
 SHARING = ("split_k", "stream_k", *MULTICASTS)  # tunables by which blocks share the work of a tile, or its copies
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
@@ -70,6 +76,13 @@ TUNABLES = (
         "pairs",
         "how results of 16 bits are written to the tiles that TMA stores: a lane's two columns, or matrices of 8 x 8",
     ),
+    Tunable(
+        "swap_ab",
+        (False, True),
+        False,
+        "whether C is computed transposed, as Bᵀ·Aᵀ: tiles have 64, 128, 192 or 256 columns, and rows by any multiple "
+        "of 8 up to 256",
+    ),
     Tunable("cores", ("tensor", "cuda"), "tensor", "units that multiply", reorders=True),
 )
 
@@ -77,14 +90,24 @@ TUNABLES = (
 def configs(
     contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool = False
 ) -> Iterator[WgmmaConfig]:
-    """The configs that fit a block and the schedule; for a search also those with stream-K, and without a producer."""
+    """The configs that fit a block and the schedule; for a search also those with stream-K, without a producer, and of
+    swapped operands."""
+    swaps = contraction.tunables.get("swap_ab")
+    if not swaps:
+        yield from _configs(contraction, instruction, is_search=is_search)
+    if swaps or (swaps is None and is_search and "split_k" not in contraction.tunables):
+        yield from _configs(with_swapped_operands(contraction), instruction.swapped, is_search=is_search)
+
+
+def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool) -> Iterator[WgmmaConfig]:
     if contraction.tunables.get("producer") == NO_PRODUCER:
         yield from _without_producer(contraction, instruction)
         return
     if is_search and not {"producer", *SHARING} & contraction.tunables.keys():
         yield from _without_producer(contraction, instruction)
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
-        for split_k, multicast, multicast_n in _clusters(contraction, block_m, block_n, instruction):
+        clusters = clusters_of(contraction, block_m, block_n, instruction, is_search=is_search)
+        for split_k, multicast, multicast_n in clusters:
             config = config_of(
                 instruction,
                 block_m,
@@ -96,6 +119,7 @@ def configs(
                 multicast=multicast,
                 multicast_n=multicast_n,
                 gives_registers=gives_registers,
+                swaps_ab=contraction.is_swapped,
             )
             waves_of_config = [*requested_waves(contraction, config)]
             waves_of_config += searched_waves(contraction, config) if is_search else ()
@@ -105,12 +129,13 @@ def configs(
 
 def _without_producer(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[WgmmaConfig]:
     """The configs whose blocks have no producer, which a block tile of any number of warpgroups may have."""
-    for block_m, block_n in _requested_tiles(contraction):
+    for block_m, block_n in _requested_tiles(contraction, instruction):
         config = config_of(
             instruction,
             block_m,
             block_n,
             _MIN_STAGES,
+            swaps_ab=contraction.is_swapped,
             raster=_raster_of(contraction, block_m, block_n),
             promotes=promotes(contraction, instruction),
             has_producer=False,
@@ -141,36 +166,6 @@ def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
     return stores and _stages_of(contraction, config) == config.stages
 
 
-def _clusters(
-    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction
-) -> Iterator[tuple[int, int, int]]:
-    """The clusters of a block tile: blocks that split K, blocks that share tiles of B, and blocks that share tiles of
-    A."""
-    along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in MULTICASTS)
-    max_extent = contraction.context.max_extent
-    for split_k in _splits(contraction, block_m, block_n, instruction):
-        if along_m <= 1 and along_n <= 1:
-            yield split_k, 1, 1
-        for size in MULTICAST_SIZES if split_k == 1 else ():
-            # Of clusters that nobody requested more than half of the blocks have a tile.
-            has_rows = along_m == size or (not along_m and max_extent(contraction.m) > size // 2 * block_m)
-            has_columns = along_n == size or (not along_n and max_extent(contraction.n) > size // 2 * block_n)
-            if has_rows and along_n <= 1 and _may_share(contraction.b_operands, block_n, size, contraction):
-                yield 1, size, 1
-            if has_columns and along_m <= 1 and _may_share(contraction.a_operands, block_m, size, contraction):
-                yield 1, 1, size
-
-
-def _may_share(operands: tuple[Operand, ...], extent: int, size: int, contraction: Contraction) -> bool:
-    """Whether so many blocks can each copy an equal part of an operand's tile of so many rows or columns. Pixels of
-    images aren't copied for other blocks."""
-    (operand,) = operands
-    if operand.window is not None:
-        return False
-    unit = SWIZZLE_PERIOD_ROWS if operand.is_k_major else SWIZZLED_ROW_BYTES // operand.array.dtype.bytes
-    return contraction.context.max_extent(operand.mn) >= extent and extent % (size * unit) == 0
-
-
 def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
     """Whether partial sums are added in float32: the instruction keeps fewer bits, and the spec doesn't allow that."""
     return instruction.sum_bits > 0 and not contraction.context.spec.precision.is_fp8_fast
@@ -179,7 +174,7 @@ def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
 def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int, bool]]:
     """The block tiles that the schedule allows, whose accumulators fit registers, and whether the consumers need those
     take those of the producer for them."""
-    for block_m, block_n in _requested_tiles(contraction):
+    for block_m, block_n in _requested_tiles(contraction, instruction):
         config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
         allocations = (replace(config, gives_registers=gives) for gives in _may_give_registers(config))
         if fitting := next((c for c in allocations if _fits_registers(contraction, c)), None):
@@ -195,11 +190,24 @@ def _may_give_registers(config: WgmmaConfig) -> tuple[bool, ...]:
     return (True,) if config.promotes else (False, True)
 
 
-def _requested_tiles(contraction: Contraction) -> Iterator[tuple[int, int]]:
+def _requested_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[tuple[int, int]]:
     block = dict(contraction.request.schedule.block)
-    for block_m, block_n in product(BLOCK_M, BLOCK_N):
-        if block.get(contraction.m.name, block_m) == block_m and block.get(contraction.n.name, block_n) == block_n:
-            yield block_m, block_n
+    m, n = contraction.m.name, contraction.n.name
+    widths = [n for n in SWAPPED_BLOCK_N if instruction.has_columns(n)] if contraction.is_swapped else list(BLOCK_N)
+    widths = [width for width in widths if block.get(n, width) == width]
+    if contraction.is_swapped and n not in block:
+        widths = list(_fitting(widths, problem_of(contraction).n))
+    yield from product((height for height in BLOCK_M if block.get(m, height) == height), widths)
+
+
+def _fitting(widths: Sequence[int], extent: int) -> Iterator[int]:
+    """The least width of those that divide an extent into the same number of tiles."""
+    counts: set[int] = set()
+    for width in widths:
+        count = -(-extent // width)
+        if count not in counts:
+            yield width
+        counts.add(count)
 
 
 def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
@@ -211,23 +219,6 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
 def _is_computed(contraction: Contraction) -> bool:
     """Whether the results are other values than the sums."""
     return any(not isinstance(s.value, Reduce) or s.accumulate for s in contraction.request.group.statements)
-
-
-def _splits(contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction) -> Iterator[int]:
-    """The requested number of blocks that split K, or those that leave multiprocessors with work and k-tiles."""
-    if "split_k" in contraction.tunables:
-        yield int(contraction.tunables["split_k"])
-        return
-    yield 1
-    if contraction.tunables.get("epilogue") == STMATRIX:  # partial sums are reduced from registers
-        return
-    problem, sms = problem_of(contraction), device_of(contraction.request.target).sms
-    tiles = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
-    k = contraction.context.static_extent(contraction.k)
-    if k is None:
-        return
-    k_tiles = k_tiles_of(contraction, k, SWIZZLED_ROW_BYTES // instruction.element_bytes)
-    yield from (count for count in CLUSTER_SIZES if tiles * count <= sms and k_tiles >= _MIN_K_TILES * count)
 
 
 def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
@@ -283,31 +274,23 @@ def choose_config(contraction: Contraction, instruction: WgmmaInstruction) -> Wg
 
 def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal:
     """The first condition that leaves no config."""
-    requested = list(_requested_tiles(contraction))
+    if contraction.tunables.get("swap_ab"):
+        contraction, instruction = with_swapped_operands(contraction), instruction.swapped
+    requested = list(_requested_tiles(contraction, instruction))
     tiles = list(_block_tiles(contraction, instruction))
     if not requested:
         widths = f"a multiple of 16 from {BLOCK_N[0]} to 192, 224 or {BLOCK_N[-1]}"
-        sizes = f"M of {', '.join(map(str, BLOCK_M))}, and N {widths}"
+        if contraction.is_swapped:
+            widths = f"a multiple of {16 if instruction.is_integer else 8} up to {SWAPPED_BLOCK_N[-1]}"
+        sizes = f"{contraction.side_m} of {', '.join(map(str, BLOCK_M))}, and {contraction.side_n} {widths}"
         return Refusal(f"has tiles with {sizes}", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
-    if not any(pair for block_m, block_n, _ in tiles for pair in _clusters(contraction, block_m, block_n, instruction)):
-        return _refused_multicast(contraction)
+    if not any(
+        pair for block_m, block_n, _ in tiles for pair in clusters_of(contraction, block_m, block_n, instruction)
+    ):
+        return refused_multicast(contraction)
     return Refusal("has too little shared memory for so many stages of this tile", "schedule.stages")
-
-
-def _refused_multicast(contraction: Contraction) -> Refusal:
-    """Why no cluster shares the tiles that the schedule requests."""
-    along_m, along_n = (int(contraction.tunables.get(name, 1)) > 1 for name in MULTICASTS)
-    if along_m and along_n:
-        return Refusal("shares tiles of B or of A, not of both", "schedule.multicast_n")
-    key = f"schedule.{MULTICASTS[along_n]}"
-    (operand,) = contraction.a_operands if along_n else contraction.b_operands
-    if operand.window is not None:
-        return Refusal(f"shares tiles of matrices, and {operand.read.array} has images", key)
-    parts = "by equal parts of whole swizzled rows"
-    text = f"shares tiles of {'BA'[along_n]} in clusters that don't split K, {parts} inside {operand.mn.name}"
-    return Refusal(text, key)
 
 
 def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Iterator[Schedule]:
@@ -319,16 +302,18 @@ def candidates(contraction: Contraction, instruction: WgmmaInstruction) -> Itera
 
 def schedule_of(contraction: Contraction, config: WgmmaConfig) -> Schedule:
     """The schedule that requests a config."""
+    contraction = as_computed(contraction, config)
     written = contraction.request.schedule
+    clusters = dict(zip(multicasts(contraction), (config.multicast, config.multicast_n), strict=True))
     tunables: dict[str, int | str] = {
         "stages": int(config.stages),
         "raster": int(config.raster),
         "split_k": config.split_k,
-        "multicast": config.multicast,
+        **{name: clusters[name] for name in MULTICASTS},
     }
-    tunables |= {"multicast_n": config.multicast_n} if config.multicast_n > 1 else {}
     tunables |= {"stream_k": config.stream_k} if config.stream_k else {}
     tunables |= {} if config.has_producer else {"producer": NO_PRODUCER}
     tunables |= {"epilogue": STMATRIX} if config.stores_matrices else {}
+    tunables |= {"swap_ab": True} if config.swaps_ab else {}
     sizes = ((contraction.m.name, int(config.block_m)), (contraction.n.name, int(config.block_n)))
     return replace(written, family="wgmma", block=sizes, tunables=tuple(tunables.items()))

@@ -4,7 +4,7 @@ stage after a barrier of the block that follows its last read. A block has one o
 from __future__ import annotations
 
 from cugen.families.gemm.epilogue import Epilogue
-from cugen.families.gemm.wgmma.kernel import BlockNodes, WgmmaKernel
+from cugen.families.gemm.wgmma.kernel import CommonNodes, WgmmaKernel
 from cugen.families.gemm.wgmma.main_loop import MainLoop
 from cugen.pieces.blocks import define
 from cugen.plan.nodes import Barrier, Comparison, For, Guard, If, Loop, Node, Section, when
@@ -45,14 +45,18 @@ class BarrierWgmmaKernel(WgmmaKernel):
     """All threads of the block execute the same: no warp only copies."""
 
     def _computation(
-        self, initialisation: tuple[Node, ...], tile_definitions: list[Node], epilogue: Epilogue, block: BlockNodes
+        self,
+        initialisation: tuple[Node, ...],
+        tile_definitions: tuple[Node, ...],
+        epilogue: Epilogue,
+        common: CommonNodes,
     ) -> tuple[Section, ...]:
         main_loop = self._main_loop(BarrierMainLoop)
         first_pixel = main_loop.first_pixel()
         first = Section("initialise", initialisation), main_loop.first_copies()
         return (
             first_pixel,
-            Section("first_copies", (when(self.index, "==", integer(0), first),)),
+            Section("first_copies", (when(self.block.thread, "==", integer(0), first),)),
             Section("barriers_initialised", (Barrier(),)),
             *main_loop.consume(epilogue.accumulators),
             *epilogue.sections(),

@@ -85,7 +85,7 @@ inline void Block::finish(const PendingCollective& pending, unsigned first_lane)
   }
 
   if (pending.kind >= Collective::mma) {
-    const bool is_mma = pending.kind == Collective::mma, is_store = pending.kind == Collective::store_matrices;
+    const bool is_mma = pending.kind == Collective::mma, is_store = pending.kind >= Collective::store_matrices;
     if (mask != ~0u)
       fail("divergence", pending.line, "%s with fewer than 32 lanes",
            is_mma ? "mma.sync" : is_store ? "stmatrix.sync" : "ldmatrix.sync");
@@ -99,7 +99,7 @@ inline void Block::finish(const PendingCollective& pending, unsigned first_lane)
     } else if (is_store) {
       StoredMatrixRow* lanes[32];
       parts(lanes);
-      store_matrices(lanes, warp[0].argument);
+      store_matrices(lanes, warp[0].argument, pending.kind == Collective::store_transposed_matrices);
     } else {
       const MatrixRow* lanes[32];
       parts(lanes);

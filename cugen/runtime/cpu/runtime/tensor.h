@@ -130,13 +130,16 @@ inline void load_matrices(const MatrixRow* const (&lanes)[32], unsigned count, b
   }
 }
 
-// The converse: lane 4 * g + t has word t of row g of each matrix, and lane 8 * m + r gets row r of matrix m.
-inline void store_matrices(StoredMatrixRow* const (&lanes)[32], unsigned count) {
+// The converse: lane 4 * g + t has word t of row g of each matrix or, transposed, elements 2 * t and 2 * t + 1 of column
+// g, and lane 8 * m + r gets row r of matrix m.
+inline void store_matrices(StoredMatrixRow* const (&lanes)[32], unsigned count, bool transposed) {
   for (unsigned m = 0; m < count; ++m)
     for (unsigned r = 0; r < 8; ++r) {
       uint32_t words[4];
+      uint16_t halves[8];
       for (unsigned t = 0; t < 4; ++t) words[t] = lanes[4 * r + t]->words[m];
-      memcpy(&lanes[8 * m + r]->row, words, 16);
+      for (unsigned g = 0; g < 8; ++g) halves[g] = static_cast<uint16_t>(lanes[4 * g + r / 2]->words[m] >> r % 2 * 16);
+      memcpy(&lanes[8 * m + r]->row, transposed ? static_cast<void*>(halves) : words, 16);
     }
 }
 

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.wgmma.clusters import CLUSTER_SIZES
 from cugen.families.gemm.wgmma.config import PRODUCER_REGISTERS, registers_of
-from cugen.families.gemm.wgmma.epilogue import stores_by_tma
+from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
-from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, CLUSTER_SIZES, configs
+from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, configs
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
 from cugen.machine import target
 from cugen.machine.occupancy import max_registers, occupancy

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from cugen.families.gemm.wgmma.pixels import Axis
+from cugen.families.gemm.wgmma.operands.pixels import Axis
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import PixelBox
 from cugen.plan.nodes import For

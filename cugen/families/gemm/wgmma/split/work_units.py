@@ -11,8 +11,8 @@ from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.selection import search_space
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
 from cugen.families.gemm.wgmma.config import MULTICASTS, WgmmaConfig
-from cugen.families.gemm.wgmma.epilogue import has_wide_offsets
-from cugen.families.gemm.wgmma.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets
+from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
 
 _MIN_SPEEDUP = 1.08  # without the fix-up, of the schedules that a search times (heuristic)
 

@@ -60,6 +60,7 @@ enum class Collective {
   load_matrices,
   load_transposed_matrices,
   store_matrices,
+  store_transposed_matrices,
 };
 
 // Collective of the lanes in `mask`. `argument` and `width` are those of a shuffle, or

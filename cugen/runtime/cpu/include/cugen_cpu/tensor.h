@@ -42,13 +42,14 @@ struct StoredMatrixRow {
   const unsigned* words;
 };
 
-// The lane that gives an address writes the row.
-CUGEN_INLINE void stmatrix(void* row, const unsigned* words, int line) {
+// The lane that gives an address writes the row. Those of the other lanes must be valid too, as of ldmatrix.
+CUGEN_INLINE void stmatrix(Collective kind, unsigned count, void* row, const unsigned* words, int line) {
   if (reinterpret_cast<uintptr_t>(row) % 16 != 0) fail_misaligned("row of stmatrix", row, 16, line);
   require_shared("row of stmatrix", row, line);
   StoredMatrixRow given = {{}, words};
-  warp_collective(Collective::store_matrices, 0xffffffffu, reinterpret_cast<uint64_t>(&given), 4, 32, line);
-  *static_cast<uint4*>(row) = given.row;
+  warp_collective(kind, 0xffffffffu, reinterpret_cast<uint64_t>(&given), count, 32, line);
+  const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  if (thread % 32 < 8 * count) *static_cast<uint4*>(row) = given.row;
 }
 
 }  // namespace cugen
@@ -71,13 +72,20 @@ CUGEN_LDMATRIX(ldmatrix_x4, 4, load_matrices)
 CUGEN_LDMATRIX(ldmatrix_x4_trans, 4, load_transposed_matrices)
 #undef CUGEN_LDMATRIX
 
+#define CUGEN_STMATRIX(name, count, kind)                                                                  \
+  template <typename Word>                                                                                 \
+  CUGEN_INLINE void name(void* row, const Word (&words)[count], int line = __builtin_LINE()) {             \
+    unsigned bits[count];                                                                                  \
+    memcpy(bits, words, sizeof bits);                                                                      \
+    cugen::stmatrix(cugen::Collective::kind, count, row, bits, line);                                      \
+  }
 #define CUGEN_STMATRIX_X4
-template <typename Word>
-CUGEN_INLINE void stmatrix_x4(void* row, const Word (&words)[4], int line = __builtin_LINE()) {
-  unsigned bits[4];
-  memcpy(bits, words, sizeof bits);
-  cugen::stmatrix(row, bits, line);
-}
+CUGEN_STMATRIX(stmatrix_x4, 4, store_matrices)
+#define CUGEN_STMATRIX_X2_TRANS
+CUGEN_STMATRIX(stmatrix_x2_trans, 2, store_transposed_matrices)
+#define CUGEN_STMATRIX_X4_TRANS
+CUGEN_STMATRIX(stmatrix_x4_trans, 4, store_transposed_matrices)
+#undef CUGEN_STMATRIX
 
 #define CUGEN_MMA_OF(name, k_extent, k_step, sum_bits, a_type, b_type, Sum, Register, a_count, b_count)     \
   inline void name(Sum* upper, Sum* lower, const Register (&a)[a_count], const Register (&b)[b_count],     \

@@ -2,7 +2,7 @@
 
 A tile has rows of 128 bytes, swizzled. That of a K-major operand is [stage][BM or BN][BK]; that of an MN-major one
 [stage][block][BK][64], with blocks of 64 rows or columns that a box of the tensor map fills. The last of these may be
-partly used: wgmma reads BN columns of them, and BN is a multiple of 16.
+partly used: wgmma reads BN columns of them, and BN is a multiple of 16; with swapped operands BM rows, a multiple of 8.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.kernels import dense_array
@@ -236,29 +237,45 @@ class OperandTiles:
         """Blocks of a cluster that each copy a part of the tile for all of them."""
         return _shares(self.operand, self.config)
 
-    def tile_definitions(self, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+    def rank(self, block: BlockCoordinates) -> Integer:
+        """The rank of a block among those that share the tile."""
+        return block.rank_n if self.operand.is_along_m else block.rank_m
+
+    def multicast(self, load: TensorLoad, block: BlockCoordinates) -> TensorLoad:
+        """The load to all blocks that share the tile: of a cluster whose blocks share both operands' those in a line
+        with this one."""
+        load = replace(load, blocks=self.shares)
+        if not self.config.shares_both:
+            return load
+        rows = self.config.multicast
+        if self.operand.is_along_m:
+            return replace(load, first=block.rank_m, stride=rows)
+        return replace(load, first=rows * block.rank_n)
+
+    def tile_definitions(self, coordinates: dict[str, Integer], block: BlockCoordinates) -> tuple[Node, ...]:
         """Definitions that the loads of an output tile have in common."""
         return ()
 
-    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
-        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element, `rank`
-        is the block's in its cluster."""
+    def load(
+        self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], block: BlockCoordinates
+    ) -> tuple[Node, ...]:
+        """The copies of one k-tile, which count at the barrier; `coordinates` are those of its first element."""
         row = integer(SWIZZLED_ROW_BYTES // self.tile.dtype.bytes)
-        mn, shares = self.operand.mn.name, self.shares
+        mn, shares, rank = self.operand.mn.name, self.shares, self.rank(block)
         subscripts: tuple[Integer, ...]
         if self.operand.is_k_major:
             part = rank * integer(self.extent // shares) if shares > 1 else integer(0)
             offset, subscripts = part, (stage, part, integer(0))
         else:
-            block = value_of(self.block) + (rank * (self.block.range[1] + 1) if shares > 1 else 0)
-            offset, subscripts = row * block, (stage, block, integer(0), integer(0))
+            part = value_of(self.block) + (rank * (self.block.range[1] + 1) if shares > 1 else 0)
+            offset, subscripts = row * part, (stage, part, integer(0), integer(0))
         coordinates = {**coordinates, mn: coordinates[mn] + offset}
         load = TensorLoad(
             Access(self.tile, subscripts, "tensor_store"),
             Access(self.source, self.source_subscripts(coordinates), "tensor_load"),
             replace(barrier),
-            shares,
         )
+        load = self.multicast(load, block)
         return (load,) if self.operand.is_k_major else repeated(self.block, (load,))
 
     def source_subscripts(self, coordinates: dict[str, Integer]) -> tuple[Integer, ...]:

@@ -15,7 +15,8 @@ from functools import lru_cache
 import sympy
 
 from cugen.families.contraction.recognition import Contraction, Operand
-from cugen.families.gemm.wgmma.operands import OperandTiles, tensor_array
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
+from cugen.families.gemm.wgmma.operands.tiles import OperandTiles, tensor_array
 from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.blocks import define_indices, digits
@@ -262,11 +263,11 @@ class PixelTiles(OperandTiles):
             channels=channels,
         )
 
-    def tile_definitions(self, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+    def tile_definitions(self, coordinates: dict[str, Integer], block: BlockCoordinates) -> tuple[Node, ...]:
         """The image and the outputs of the tile's first pixel."""
         first = coordinates[self.operand.mn.name]
         if self.shares > 1:
-            first += rank * integer(self.extent // self.shares)
+            first += self.rank(block) * integer(self.extent // self.shares)
         indices = [index for index, _ in self.parts[self.operand.mn.name]]
         extents = [self.context.extent(index) for index in indices]
         # The last tile of a cluster may begin after the last pixel. After that of a single image there is none.
@@ -275,7 +276,9 @@ class PixelTiles(OperandTiles):
         comment = Comment("the output of the tile's first row")
         return comment, *self._define(indices, first, extents, wraps=wraps)
 
-    def load(self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], rank: Integer) -> tuple[Node, ...]:
+    def load(
+        self, stage: Integer, barrier: Access, coordinates: dict[str, Integer], block: BlockCoordinates
+    ) -> tuple[Node, ...]:
         summed = [index for index, _ in self.parts[self.k]]
         extents = [*(self.context.extent(index) for index in summed[:-1]), self.channels]
         definitions = self._define(summed, coordinates[self.k], extents)
@@ -286,14 +289,14 @@ class PixelTiles(OperandTiles):
             for axis in self.images.axes
         ]
         offsets = tuple(axis.offset(symbols[axis.tap.name] if axis.tap else integer(0)) for axis in self.images.axes)
-        part = rank * integer(self.extent // self.shares) if self.shares > 1 else integer(0)
+        part = self.rank(block) * integer(self.extent // self.shares) if self.shares > 1 else integer(0)
         load = TensorLoad(
             Access(self.tile, (stage, part, integer(0)), "tensor_store"),
             Access(self.source, (image, *first, symbols[self.images.channels.name]), "tensor_load"),
             replace(barrier),
-            self.shares,
-            offsets,
+            offsets=offsets,
         )
+        load = self.multicast(load, block)
         return Comment("the k-tile's tap and first channel"), *definitions, load
 
     def _define(

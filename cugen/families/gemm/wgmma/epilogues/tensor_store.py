@@ -1,28 +1,27 @@
-"""Epilogue that stores results by TMA: accumulators become elements of the output in shared memory, 64 rows by 16, 32
-or 64 columns at a time, which one thread of a warpgroup copies while the next ones are computed."""
+"""Epilogue that stores results by TMA: accumulators become elements of the output in shared memory, a part of the tile
+at a time, which one thread of a warpgroup copies while the next ones are computed."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import WARP
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
-from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig
-from cugen.families.gemm.wgmma.operands import matrix_box, tensor_array, tensor_refusals, tensor_subscripts
-from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WARPGROUP, WGMMA_M
-from cugen.pieces.blocks import define
+from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
+from cugen.families.gemm.wgmma.operands.tiles import matrix_box, tensor_array, tensor_refusals, tensor_subscripts
+from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
 from cugen.pieces.vectors import stored_width
 from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import (
-    Assign,
     Comparison,
     Declare,
     Define,
@@ -33,24 +32,22 @@ from cugen.plan.nodes import (
     Node,
     Section,
     Store,
-    StoreMatrix,
     when,
 )
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
-from cugen.plan.symbols import INT32_MAX, BitXor, FloorDiv, Integer, Mod, bounds, integer
-from cugen.plan.traversal.sections import dissolved
+from cugen.plan.symbols import INT32_MAX, Integer, Mod, bounds, integer
 from cugen.plan.traversal.walking import walk_nodes
-from cugen.spec.expressions import Const, Expr, IndexValue, Read, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, free_indices, walk
 
 _STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
-_PAIR = 2  # adjacent columns of a lane
-_ROW_PAIR, _ROW_DISTANCE = 2, 8  # rows of a lane in a matrix of 64 (PTX ISA, wgmma: layout of D)
+PAIR = 2  # adjacent columns of a lane
+ROW_PAIR, ROW_DISTANCE = 2, 8  # rows of a lane in a matrix of 64 (PTX ISA, wgmma: layout of D)
 
 
 @lru_cache(maxsize=16)
 def stores_by_tma(contraction: Contraction) -> bool:
-    """Whether the results are elements of 16 bits that a tensor map describes, in pairs as a lane has them, and are
-    stored once."""
+    """Whether the results are elements of 16 bits that a tensor map describes, in pairs where a lane has two of a row,
+    and are stored once."""
     request = contraction.request
     stored = request.stored_statements()
     if len(stored) != 1 or any(statement.accumulate for statement in request.group.statements):
@@ -58,8 +55,8 @@ def stores_by_tma(contraction: Contraction) -> bool:
     (statement,) = stored
     array = request.context.arrays[statement.target]
     is_read = any(read.array == statement.target for read in request.reads())
-    refused = any(tensor_refusals(array, statement.subscripts, contraction.n.name, request.context))
-    refused = refused or stored_width(request, contraction.n, _PAIR) < _PAIR
+    refused = any(tensor_refusals(array, statement.subscripts, contraction.contiguous.name, request.context))
+    refused = refused or (not contraction.is_swapped and stored_width(request, contraction.n, PAIR) < PAIR)
     return array.dtype.bytes == _STORED_BYTES and not is_read and not refused
 
 
@@ -71,61 +68,46 @@ def has_wide_offsets(contraction: Contraction) -> bool:
 
 
 class TensorStoreEpilogue(Epilogue):
-    """Each warpgroup has `store_buffers` buffers, `offset` bytes from the start of shared memory, which a block uses
-    again for its next output tile. `wave` is the number of its tile; None if it has one only."""
+    """A warpgroup writes its tile to shared memory in parts, which are boxes of the output. It has `store_buffers`
+    buffers for them, `offset` bytes from the start of shared memory, which a block uses again for its next output tile.
+    `wave` is the number of its tile; None if it has one only."""
 
     def __init__(
         self,
         thread: ThreadCoordinates,
-        warpgroup: Integer,
-        thread_of_warpgroup: Integer,
+        block: BlockCoordinates,
         offset: int,
         *,
         wave: Integer | None,
     ) -> None:
         super().__init__(thread)
         assert isinstance(thread.config, WgmmaConfig)
-        self.wgmma_config, self.warpgroup, self.thread_of_warpgroup = thread.config, warpgroup, thread_of_warpgroup
+        self.wgmma_config = thread.config
+        self.warpgroup, self.thread_of_warpgroup = block.warpgroup, block.thread_of_warpgroup
         self.wave = wave
         (statement,) = self.request.stored_statements()
         self.statement = statement
         context = self.request.context
         self.output = context.arrays[statement.target]
-        config, names = thread.config, thread.lowering.names
-        row_bytes = config.chunk_n * self.output.dtype.bytes
-        m = self.contraction.m.name
-        box = matrix_box(self.output, statement.subscripts, m, (WGMMA_M, config.chunk_n), context)
+        names, (rows, columns) = thread.lowering.names, self.box
+        box = matrix_box(self.output, statement.subscripts, self.row_index.name, self.box, context)
         name = names.allocate(f"{self.output.symbol}_map")
-        self.target = tensor_array(self.output, box, row_bytes, name, context)
-        shape = (config.consumers, config.store_buffers, WGMMA_M, config.chunk_n)
+        self.target = tensor_array(self.output, box, columns * self.output.dtype.bytes, name, context)
+        shape = (self.wgmma_config.consumers, self.wgmma_config.store_buffers, rows, columns)
         tile = dense_array(names.allocate("c_tile"), self.output.dtype, shape, "shared")
         self.tile = replace(tile, name=self.output.name, dynamic=True, dynamic_offset=offset)
-        # The swizzle of TMA: 16-byte chunk c of row r is at c ^ (r % 8), in rows of 64 bytes at c ^ (r / 2 % 4), of 32
-        # bytes at c ^ (r / 4 % 2).
-        rows = SWIZZLED_ROW_BYTES // row_bytes
-        self.row: tuple[Define, ...] = ()
-        if config.stores_matrices:
-            # The row of 16 bytes whose address the lane gives: of matrix lane / 8, below or beside the first.
-            warp, lane = FloorDiv(thread_of_warpgroup, integer(WARP)), thread.lane
-            in_matrices = 16 * warp + Mod(lane, integer(_ROW_PAIR * _ROW_DISTANCE))
-            self.row = (define("c_row", in_matrices, thread.lowering),)
-            chunk = Mod(FloorDiv(lane, integer(rows)), integer(_ROW_DISTANCE // rows))
-            swizzle = BitXor(8 * FloorDiv(lane, integer(_ROW_PAIR * _ROW_DISTANCE)), 8 * chunk)
-        else:
-            swizzle = thread.n_in_tile + 8 * FloorDiv(thread.lane, integer(rows * ACCUMULATOR_LANES_N))
-        self.swizzle = define("c_swizzle", swizzle, thread.lowering)
+        self.lane_definitions = self._lane_definitions()
         # Results beyond the output are left out by TMA: only where arrays are read must indices be inside.
         reads = (e for e in walk(statement.value) if isinstance(e, Read) and e not in self.accumulated)
         self.read_at = frozenset[str]().union(*map(free_indices, reads))
         n = self.contraction.n.name
         is_checked = n in self.read_at and not thread.exact[n]
-        self.checks_chunks = is_checked and divides(config.chunk_n, self.extents[n], context)
+        self.checks_chunks = is_checked and divides(self.wgmma_config.chunk_n, self.extents[n], context)
 
     @property
     def bytes(self) -> int:
         """Of all buffers in shared memory."""
-        config = self.wgmma_config
-        return config.consumers * config.store_buffers * WGMMA_M * config.chunk_n * self.output.dtype.bytes
+        return self.wgmma_config.store_bytes(self.output.dtype.bytes)
 
     def declarations(self) -> tuple[Node, ...]:
         return (Declare(self.tile),)
@@ -149,7 +131,7 @@ class TensorStoreEpilogue(Epilogue):
             Access(self.tile, (self.warpgroup, buffer, integer(0), integer(0)), "tensor_load"),
         )
         statements = Section("statements", self._checked(c, self._statements_of_chunk(i, c, buffer)))
-        swizzle = Section("swizzle", (*self.row, self.swizzle))
+        swizzle = Section("swizzle", self.lane_definitions)
         if config.stores_at_once:
             parts = repeated_sections("chunks", chunk, (statements,), chunks)
             written = repeated_sections("matrices", matrix, parts, config.matrices_m)
@@ -213,63 +195,37 @@ class TensorStoreEpilogue(Epilogue):
         first = self.thread.tile_origin[n] + self.wgmma_config.chunk_n * chunk
         return (when(first, "<", self.extents[n], nodes),)
 
+    def _matrix_row(self, buffer: Integer, row: Integer, column: Integer) -> Access:
+        """The row of 16 bytes of a matrix that a lane addresses in a buffer."""
+        width = MATRIX_ROW_BYTES // self.output.dtype.bytes
+        return Access(self.tile, (self.warpgroup, buffer, row, column), "matrix_store", width)
+
+    def _declared(self, words: Vector, nodes: tuple[Node, ...]) -> Let:
+        """A lane's words of matrices, which the nodes compute. Of elements outside the output there may be no value,
+        and TMA leaves them out."""
+        is_guarded = any(isinstance(node, If) for node in walk_nodes(nodes))
+        return Let(words, Const(0, self.output.dtype.compute) if is_guarded else None)
+
+    # Overridden by what writes the parts in other ways
+
+    @property
+    def row_index(self) -> Index:
+        """That of the output's rows."""
+        return self.contraction.m
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """Rows and columns of the output that are stored at once."""
+        return WGMMA_M, self.wgmma_config.chunk_n
+
+    @abstractmethod
+    def _lane_definitions(self) -> tuple[Define, ...]:
+        """Where a lane writes: the swizzle of TMA has 16-byte chunk c of row r at c ^ (r % 8), in rows of 64 bytes at
+        c ^ (r / 2 % 4), of 32 bytes at c ^ (r / 4 % 2)."""
+
+    @abstractmethod
     def _statements_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
         """The statements for a thread's elements of a chunk, stored to its buffer."""
-        vectors = self.wgmma_config.chunk_n // 8
-        if self.wgmma_config.stores_matrices:
-            return self._matrices_of_chunk(matrix, chunk, buffer)
-
-        def store(h: Integer, g: Integer, access: Access, value: Expr) -> Node:
-            row = self.thread.m_in_tile + _ROW_DISTANCE * h - self._first_row(integer(0))
-            subscripts = self.warpgroup, buffer, row, BitXor(8 * g, self.swizzle.index.symbol)
-            return Store(Access(self.tile, subscripts, "store", access.width), value)
-
-        return self._pairs(matrix, chunk * vectors, vectors, store)
-
-    def _matrices_of_chunk(self, matrix: Integer, chunk: Integer, buffer: Integer) -> tuple[Node, ...]:
-        """As `_statements_of_chunk`, with a store of four matrices for 16 rows by 16 columns of a warp. The words of a
-        lane are those of its two rows of the first 8 columns, then of the others."""
-        columns = self.wgmma_config.chunk_n // 16
-        of_chunk = self.thread.loop_index("part", columns)
-        part = value_of(of_chunk)
-        name = self.lowering.names.allocate("c_frag")
-        words = Vector(name, self.output.dtype.compute, self.output.dtype, _PAIR, _ROW_PAIR * 2)
-
-        def store(h: Integer, g: Integer, access: Access, value: Expr) -> Node:
-            return Assign(words.indexed(_ROW_PAIR * g + h), value)
-
-        pairs = self._pairs(matrix, 2 * (chunk * columns + part), 2, store)
-        (row,) = (node.index.symbol for node in self.row)
-        subscripts = self.warpgroup, buffer, row, BitXor(16 * part, self.swizzle.index.symbol)
-        target = Access(self.tile, subscripts, "matrix_store", MATRIX_ROW_BYTES // self.output.dtype.bytes)
-        # Of elements outside the output there may be no value, and TMA leaves them out.
-        is_guarded = any(isinstance(node, If) for node in walk_nodes(pairs))
-        declared = Let(words, Const(0, self.output.dtype.compute) if is_guarded else None)
-        return repeated(of_chunk, (declared, *pairs, StoreMatrix(target, words)), columns)
-
-    def _pairs(
-        self,
-        matrix: Integer,
-        first: Integer,
-        vectors: int,
-        store: Callable[[Integer, Integer, Access, Expr], Node],
-    ) -> tuple[Node, ...]:
-        """The statements for a thread's pairs in so many groups of 8 columns from the `first` on, of each of its two
-        rows of a matrix. `store` takes the row's number, the group's, and what would be stored to the output."""
-        thread = self.thread
-        half = thread.loop_index("h", _ROW_PAIR)
-        vector = thread.loop_index("g", vectors)
-        h, g = value_of(half), value_of(vector)
-        i = _ROW_PAIR * matrix + h
-        j = 2 * (first + g)
-        (array,) = self.accumulators.arrays
-        row = thread.m_in_tile + _ROW_DISTANCE * h
-        define_m = self._define(self.contraction.m, row + WGMMA_M * matrix)
-        define_n = self._define(self.contraction.n, thread.n_in_tile + 8 * (first + g))
-        nodes = dissolved(self._statements([lambda v: self._accumulator(array, i, j + v)]))
-        staged = self._staged(nodes, partial(store, h, g))
-        columns = repeated(vector, (define_n, *staged), vectors)
-        return repeated(half, (define_m, *columns), _ROW_PAIR)
 
     def _staged(self, nodes: tuple[Node, ...], store: Callable[[Access, Expr], Node]) -> tuple[Node, ...]:
         """The nodes with what is to be stored instead of to the output."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
-from cugen.families.gemm.wgmma.operands import layout_refusal, operand_refusals
+from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Single, Steps
 from cugen.rewrite.align_reductions import with_common_indices
