@@ -8,18 +8,18 @@ from cugen.kernel import generate
 from cugen.spec.load import load_text
 
 FOLDS = ("clamp", "wrap", "reflect", "symmetric")
-NEIGHBOURS = "y[i] = u[i - 1] + u[i + 1]"
+ADJACENT = "y[i] = u[i - 1] + u[i + 1]"
 PLANES = "y[i] = sum(u[i - 1, j] + u[i + 1, j - 1], j)"
 
 
-def neighbours(boundary: str, family: str) -> str:
+def adjacent(boundary: str, family: str) -> str:
     """Outputs that say nothing of the input's extent."""
     return f"""\
 params: {{N: 40, W: dynamic}}
 arrays:
   u: {{shape: [W], dtype: float32, boundary: {boundary}}}
   y: {{shape: [N], dtype: float32}}
-compute: {NEIGHBOURS}
+compute: {ADJACENT}
 schedule: {{family: {family}}}
 """
 
@@ -39,8 +39,8 @@ compute: {PLANES}
 @pytest.mark.parametrize("width", [0, 1, 7])
 @pytest.mark.parametrize("family", ["direct", "map", "stencil"])
 @pytest.mark.parametrize("boundary", FOLDS)
-def test_neighbours_of_elements(prove, boundary, family, width):
-    prove(neighbours(boundary, family), {"W": width}, sanitize=True)
+def test_adjacent_elements(prove, boundary, family, width):
+    prove(adjacent(boundary, family), {"W": width}, sanitize=True)
 
 
 @pytest.mark.sampled(3)
@@ -53,5 +53,5 @@ def test_tiles(prove, boundary, width):
 @pytest.mark.parametrize("family", ["direct", "map", "stencil"])
 @pytest.mark.parametrize("boundary", FOLDS)
 def test_all_accesses_are_proved_in_bounds(boundary, family):
-    (spec,) = load_text(f"cugen: 1\nkernel: k\n{neighbours(boundary, family)}")
+    (spec,) = load_text(f"cugen: 1\nkernel: k\n{adjacent(boundary, family)}")
     assert {claim.verdict for claim in generate(spec).bounds} == {"proved"}

@@ -29,7 +29,7 @@ def _drawing(seed: int) -> Drawing:
     drawing = Drawing(Random(seed))
     drawing.is_dynamic = drawing.chance(25)
     operator = drawing.one_of(*OPERATORS)
-    (neighbours if seed % 16 == 9 else operator)(drawing)
+    (surroundings if seed % 16 == 9 else operator)(drawing)
     if seed % 3 == 0:
         names = Random(f"names {seed}")
         drawing.statements, drawing.indices = renamed(drawing.statements, drawing.indices, drawing.names, names)
@@ -451,7 +451,7 @@ def chain(d: Drawing) -> None:
     d.statements += [first, then]
 
 
-def neighbours(d: Drawing) -> None:
+def surroundings(d: Drawing) -> None:
     """Elements round each position in an input of other extents than the output, whatever these are at run time."""
     names = SPATIAL[: d.one_of(1, 1, 2)]
     dtype, boundary = d.one_of(*FLOATS, *INTEGERS), d.one_of(*BOUNDARIES)
