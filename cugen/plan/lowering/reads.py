@@ -74,9 +74,7 @@ def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:
     if read.boundary is not None or any(True for sub in read.subscripts for _ in computed_parts(sub)):
         return False
     subscripts = (to_integer(sub, lowering.symbols) for sub in read.subscripts)
-    return all(
-        is_provably_inside(lowering, sub, extent) for sub, extent in zip(subscripts, array.shape, strict=True)
-    )
+    return all(is_provably_inside(lowering, sub, extent) for sub, extent in zip(subscripts, array.shape, strict=True))
 
 
 def within(
