@@ -31,7 +31,14 @@ def new_lowering(request: Request, arrays: Mapping[str, Array] | None = None) ->
     context = request.context
     arrays = context.arrays if arrays is None else arrays
     names, vectors_of = Names(context.names), partial(field_vectors, request)
-    return Lowering(names, arrays, dict(context.symbols), dict(context.ranges), vectors_of=vectors_of)
+    symbols, ranges = dict(context.symbols), dict(context.ranges)
+    return Lowering(names, arrays, symbols, ranges, filled=_output_extents(request), vectors_of=vectors_of)
+
+
+def _output_extents(request: Request) -> tuple[Integer, ...]:
+    """The extents that the outputs of all statements have."""
+    extents = [dict.fromkeys(map(request.context.extent, s.indices)) for s in request.group.statements]
+    return tuple(extent for extent in extents[0] if all(extent in others for others in extents[1:]))
 
 
 def assemble(

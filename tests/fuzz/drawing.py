@@ -113,7 +113,12 @@ class Drawing:
         return name
 
     def sizes_at_run_time(self) -> dict[str, int]:
-        return {name: -(-self.params[name] // self.steps[name]) * self.steps[name] for name in self.dynamic}
+        """Values for the dynamic params; now and then one of them is 0, where it may be."""
+        sizes = {name: -(-self.params[name] // self.steps[name]) * self.steps[name] for name in self.dynamic}
+        drawn = Random(f"empty {sorted(sizes.items())}")
+        for name in drawn.sample(sorted(sizes), len(sizes) if drawn.randrange(3) == 0 else 0)[:1]:
+            sizes[name] *= "range" in self.dynamic[name]
+        return sizes
 
     def text(self) -> str:
         params = ", ".join(f"{name}: {self.dynamic.get(name, size)}" for name, size in self.params.items())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from random import Random
 
-from .drawing import BOUNDARIES, FLOATS, Drawing
+from .drawing import BOUNDARIES, FLOATS, INTEGERS, Drawing
 from .mixtures import gathered, mixture, positions
 from .names import renamed
 
@@ -28,7 +28,8 @@ def sizes(seed: int) -> dict[str, int]:
 def _drawing(seed: int) -> Drawing:
     drawing = Drawing(Random(seed))
     drawing.is_dynamic = drawing.chance(25)
-    drawing.one_of(*OPERATORS)(drawing)
+    operator = drawing.one_of(*OPERATORS)
+    (surroundings if seed % 16 == 9 else operator)(drawing)
     if seed % 3 == 0:
         names = Random(f"names {seed}")
         drawing.statements, drawing.indices = renamed(drawing.statements, drawing.indices, drawing.names, names)
@@ -448,6 +449,32 @@ def chain(d: Drawing) -> None:
     )
     d.array("y", shape, dtype, is_output=True)
     d.statements += [first, then]
+
+
+def surroundings(d: Drawing) -> None:
+    """Elements round each position in an input of other extents than the output, whatever these are at run time."""
+    names = SPATIAL[: d.one_of(1, 1, 2)]
+    dtype, boundary = d.one_of(*FLOATS, *INTEGERS), d.one_of(*BOUNDARIES)
+    outer, extents = (
+        [d.extent(f"{prefix}{n.upper()}", size) for n, size in zip(names, d.sizes(len(names), 1 << 20), strict=True)]
+        for prefix in ("", "X")
+    )
+    if len(names) > 1 and d.chance(40):
+        extents[-1] = outer[-1]
+    d.array("x", extents, dtype, boundary=boundary)
+    d.array("y", outer, dtype, is_output=True)
+    tap = d.one_of("", "", TAPS[0])
+    if tap:
+        d.indices[tap] = str(d.between(2, 9))
+    reads = []
+    for _ in range(d.between(1, 3)):
+        steps = [f"{d.one_of(1, 1, 1, 2)} * {name} + {d.between(0, 9)} - {d.between(0, 9)}" for name in names]
+        if tap:
+            steps[-1] += f" + {tap}"
+        reads.append(f"x[{', '.join(steps)}]")
+    value = " + ".join(reads)
+    value = f"sum({value}, {tap})" if tap else value
+    d.statements = [f"y[{', '.join(names)}] = {_stored(value, dtype)}"]
 
 
 OPERATORS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ from cugen.toolchain.cuda import compile_cubin, compilers
 from cugen.toolchain.errors import CompileError
 
 from . import operators, problems, slices
+from .__main__ import faults
 from .checks import compile_faults, plan_faults
 from .operators import OPERATORS, draw
 
@@ -58,6 +60,18 @@ def test_drawn_problems_and_slices_are_valid():
     assert len(problems.problems()) > 80
     for text in (*map(problems.draw, range(40)), *map(slices.draw, range(10))):
         load_text(text)
+
+
+def _with_an_empty_array(count: int) -> list[int]:
+    """The first seeds of which an input may have other extents than the output, and a size at run time is 0."""
+    seeds = (seed for seed in range(9, 1 << 20, 16) if 0 in operators.sizes(seed).values())
+    return list(islice(seeds, count))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", _with_an_empty_array(12))
+def test_drawn_specs_give_what_the_reference_gives_where_an_array_is_empty(seed):
+    assert faults(seed, of="operators", compile=False, run="cpu") == []
 
 
 @pytest.mark.slow

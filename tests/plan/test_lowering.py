@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -512,3 +513,30 @@ def test_loops_end_where_their_conditions_with_factors_do(body):
     assert loops("k - i <= 0") == ["for k in 0 .. i + 1"]
     assert loops("3 * k >= 2 * i + 5") == ["for k in FloorDiv(2*i + 7, 3) .. 64"]
     assert loops("4 * i < 2 * k") == ["for k in 2*i + 1 .. 64"]
+
+
+DYNAMIC = "params: {M: dynamic, N: dynamic}"
+
+
+def test_a_read_that_a_boundary_folds_is_zero_where_its_array_has_no_element(body):
+    assert body("Y[i] = A[i - 1]", A="N; float32; boundary: wrap", Y="8", top=DYNAMIC) == [
+        "im1 := Mod(i - 1, Maximum(N, 1))",
+        "load a = A[im1] if N > 0 else 0",
+        "store Y[i] = a",
+    ]
+
+
+@pytest.mark.parametrize("extent", ["N", "M * N", "2 * N - 5"])
+def test_an_output_says_that_the_array_has_an_element(body, extent):
+    nodes = body("Y[i] = A[i - 1] + B[0 * i]", A="N; float32; boundary: wrap", B="M + 1", Y=extent, top=DYNAMIC)
+    assert nodes[:2] == ["im1 := Mod(i - 1, N)", "load a = A[im1]"]
+
+
+def test_an_output_that_is_longer_does_not(body):
+    nodes = body("Y[i] = A[i - 1]", A="N; float32; boundary: wrap", Y="N + 1", top=DYNAMIC)
+    assert "load a = A[im1] if N > 0 else 0" in nodes
+
+
+def test_a_loop_says_that_the_array_has_an_element(body):
+    nodes = body("Y[i] = sum(A[i, j - 1] * B[j], j)", A="8, N; float32; boundary: wrap", B="N", Y="8", top=DYNAMIC)
+    assert "  load a = A[i, jm1]" in nodes

@@ -80,12 +80,19 @@ class _Proof:
         factors = [factor for extent in self.grid for factor in sympy.Mul.make_args(extent)]
         for factor in factors if all(forms.is_natural(factor) for factor in factors) else ():
             runs = forms.form(factor) - 1
-            for size in factor.free_symbols & self.sizes.keys():
-                param = positive[self.sizes[size]]
-                facts = (runs, *forms.axioms((runs,)))
-                if param.minimum < 1 and is_provably_nonnegative(forms.form(size) - 1, facts, params):
-                    positive[param.name] = replace(param, minimum=1)
+            facts = (runs, *forms.axioms((runs,)))
+            for part in (*(factor.free_symbols & self.sizes.keys()), *self._products(factor, forms)):
+                if is_provably_nonnegative(forms.form(part) - 1, facts, params):
+                    for size in part.free_symbols:
+                        param = positive[self.sizes[size]]
+                        positive[param.name] = replace(param, minimum=max(param.minimum, 1))
         return positive
+
+    def _products(self, expr: Integer, forms: Forms) -> Iterator[Integer]:
+        """The products of natural sizes and numbers in an expression: if one is positive, so are its sizes."""
+        for product in expr.atoms(sympy.Mul):
+            if all((part.is_Integer or part in self.sizes) and forms.is_natural(part) for part in product.args):
+                yield product
 
     def _declare(self, forms: Forms, names: Locals) -> None:
         """Makes the ranges of thread and block indices known, and those of integers that the kernel loads."""

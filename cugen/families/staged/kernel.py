@@ -33,7 +33,7 @@ class StagedBuilder:
     def __init__(self, request: Request, config: StagedConfig) -> None:
         self.request, self.config, self.context = request, config, request.context
         base = new_lowering(request)
-        self.lowering = StagedLowering(base.names, base.arrays, base.symbols, base.ranges)
+        self.lowering = StagedLowering(base.names, base.arrays, base.symbols, base.ranges, filled=base.filled)
         self.extents = list(map(self.context.extent, config.order))
         self.dynamic_bytes = 0  # of the tiles made so far
         self.sizes: dict[tuple[str, int], Define] = {}  # by hints for their names

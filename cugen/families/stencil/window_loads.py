@@ -161,7 +161,10 @@ class _WindowLoader:
         self, lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], start: Integer, is_block: bool
     ) -> None:
         names = Names(lowering.names) if is_block else lowering.names
-        self.lowering = _BlockLowering(names, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
+        symbols = dict(lowering.symbols)
+        self.lowering = _BlockLowering(
+            names, lowering.arrays, symbols, lowering.ranges, lowering.limits, filled=lowering.filled
+        )
         self.scope = Scope()
         self.lowering.names_of[self.scope] = names
         self.window, self.origins, self.start = window, origins, start

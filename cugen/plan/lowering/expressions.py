@@ -49,7 +49,8 @@ class Lowering:
     """The state of one kernel under construction.
 
     `symbols` maps the spec's indices and params to integer expressions, `arrays` its arrays to their form in this
-    kernel, `ranges` every symbol to its value range.
+    kernel, `ranges` every symbol to its value range. `filled` has the extents of all outputs, at least 1 where a kernel
+    computes an element.
     """
 
     names: Names
@@ -64,6 +65,7 @@ class Lowering:
     read_names: dict[Read, str] = field(default_factory=dict)
     subscripts: dict[Expr, tuple[Integer, ...]] = field(default_factory=dict)  # gathered subscripts
     depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
+    filled: tuple[Integer, ...] = ()
     vectors_of: FindVectors | None = None
     field_vectors: Mapping[Read, FieldVector] = field(default_factory=dict)
     _shared: dict[Expr, None] = field(default_factory=dict)  # common subexpressions
@@ -75,7 +77,9 @@ class Lowering:
     def branch(self) -> Lowering:
         """A lowering for a C++ block, to which its names and symbols are local."""
         names, symbols = Names(self.names), dict(self.symbols)
-        return Lowering(names, self.arrays, symbols, self.ranges, self.limits, vectors_of=self.vectors_of)
+        return Lowering(
+            names, self.arrays, symbols, self.ranges, self.limits, filled=self.filled, vectors_of=self.vectors_of
+        )
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
         """Analyses all expressions that will be lowered: names of loads, fields that one load serves, common

@@ -74,10 +74,7 @@ def _is_always_in_bounds(lowering: Lowering, read: Read, array: Array) -> bool:
     if read.boundary is not None or any(True for sub in read.subscripts for _ in computed_parts(sub)):
         return False
     subscripts = (to_integer(sub, lowering.symbols) for sub in read.subscripts)
-    return all(
-        bounds(sub, lowering.ranges)[0] >= 0 and lowering.is_below(sub, extent)
-        for sub, extent in zip(subscripts, array.shape, strict=True)
-    )
+    return all(is_provably_inside(lowering, sub, extent) for sub, extent in zip(subscripts, array.shape, strict=True))
 
 
 def within(
@@ -99,16 +96,54 @@ def within(
         if inside.terms:
             return subscripts, inside, Const(value if value is not None else 0, read.dtype)
         return subscripts, None, None
-    texture, mode = array.texture_2d, read.boundary.mode
-    subscripts = tuple(
-        sub
-        if texture is not None and texture.takes(mode, sub, lowering.ranges)
-        else _folded(lowering, sub, extent, read, home)
-        for sub, extent in pairs
-    )
-    if exact:
-        return subscripts, Guard(exact), Const(0, read.dtype)
-    return subscripts, None, None
+    texture, mode, present = array.texture_2d, read.boundary.mode, Filled(lowering, home)
+    terms, folded = exact, list[Integer]()
+    for sub, extent in pairs:
+        if is_provably_inside(lowering, sub, extent):
+            folded.append(sub)
+            continue
+        size = extent
+        if not present.holds(extent):  # then there is no element to fold to, and the read is 0
+            terms = (*terms, Comparison(extent, ">", integer(0)))
+            size = Maximum(extent, integer(1))
+        is_by_hardware = texture is not None and texture.takes(mode, sub, lowering.ranges)
+        folded.append(sub if is_by_hardware else _folded(lowering, sub, size, read, home))
+    terms = tuple(dict.fromkeys(terms))
+    if terms:
+        return tuple(folded), Guard(terms), Const(0, read.dtype)
+    return tuple(folded), None, None
+
+
+class Filled:
+    """What is known of the dimensions of arrays where the nodes of a scope run: an output, or a loop round them, has an
+    element, so that the params of its extent are at least 1."""
+
+    def __init__(self, lowering: Lowering, scope: Scope) -> None:
+        self.ranges = dict(lowering.ranges)
+        bound = (lowering.symbols.get(name) for part in scope.ancestors() for name in part.binds)
+        loops = (lowering.limits[index] for index in bound if index in lowering.limits)
+        for extent in (*lowering.filled, *loops):
+            self._fill(extent)
+
+    def _fill(self, extent: Integer) -> None:
+        constant, scaled = extent.as_coeff_Add()
+        factor, size = scaled.as_coeff_Mul()
+        if factor <= 0:
+            return
+        lowest = -(-(1 - constant) // factor)  # of what the factor scales
+        for part in sympy.Mul.make_args(size) if size.is_Symbol or lowest == 1 else ():
+            if part in self.ranges:
+                low, high = self.ranges[part]
+                self.ranges[part] = (max(low, int(lowest)), high)
+
+    def holds(self, extent: Integer) -> bool:
+        """Whether a dimension has an element."""
+        return bounds(extent, self.ranges)[0] >= 1
+
+
+def is_provably_inside(lowering: Lowering, sub: Integer, extent: Integer) -> bool:
+    """Whether the ranges of its indices prove a subscript in bounds."""
+    return bounds(sub, lowering.ranges)[0] >= 0 and lowering.is_below(sub, extent)
 
 
 def is_bounds_checked(lowering: Lowering, read: Read, access: Access) -> bool:
@@ -190,17 +225,15 @@ def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Arra
 
 def _nameable(lowering: Lowering, sub: Integer, extent: Integer, scope: Scope) -> Integer:
     """A subscript used by both a guard and an access, named if it is long."""
-    is_inside = bounds(sub, lowering.ranges)[0] >= 0 and lowering.is_below(sub, extent)
+    is_inside = is_provably_inside(lowering, sub, extent)
     is_short = sub.is_Symbol or sub.is_Integer or (sub.is_Add and len(sub.args) == 2 and sub.args[0].is_Integer)
     return sub if is_inside or is_short else _named(lowering, sub, sub, extent, scope)
 
 
 def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope: Scope) -> Integer:
-    """A subscript folded into bounds by clamping, wrapping or mirroring; unchanged if it is provably in bounds."""
+    """A subscript that may be out of bounds, folded into them by clamping, wrapping or mirroring."""
     assert read.boundary is not None
     low = bounds(sub, lowering.ranges)[0]
-    if low >= 0 and lowering.is_below(sub, extent):
-        return sub
     last = extent - 1
     match read.boundary.mode:
         case "clamp":

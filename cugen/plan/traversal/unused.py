@@ -1,17 +1,18 @@
-"""Definitions of indices that nothing uses."""
+"""Definitions of indices, values and loaded elements that nothing uses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.plan.nodes import Define, For, FunctionCall, If, Node, Section
+from cugen.plan.memory import Vector
+from cugen.plan.nodes import Define, For, FunctionCall, If, Let, Load, Node, Section
 from cugen.plan.traversal.sections import dissolved
 from cugen.plan.traversal.usage import free_symbols, values
 from cugen.spec.expressions import Local, walk
 
 
 def without_unused(body: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The nodes without definitions of indices that nothing after them in their block uses, also in turn."""
+    """The nodes without definitions that nothing after them in their block uses, also in turn."""
     return _used_only(body, set())
 
 
@@ -21,6 +22,10 @@ def _used_only(body: tuple[Node, ...], used: set[str]) -> tuple[Node, ...]:
     for node in reversed(body):
         match node:
             case Define() if node.index.name not in used:
+                continue
+            case Let(local=local, mutable=False) | Load(local=local) if not (
+                isinstance(local, Vector) or local.name in used
+            ):
                 continue
             case FunctionCall() if used.isdisjoint(result.name for result in node.results):
                 continue

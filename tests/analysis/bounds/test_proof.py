@@ -75,6 +75,19 @@ compute: y[i] = x[i - 10] if i >= 10 else 0
     assert verdicts(text).keys() == {"proved"}
 
 
+def test_an_output_with_a_product_of_sizes_says_that_each_is_positive():
+    text = """
+cugen: 1
+kernel: grouped
+params: {T: 17, G: {range: [0, 5000]}, R: {range: [0, 5000]}}
+arrays:
+  x: {shape: [T, G], dtype: float32}
+  y: {shape: [G * R, T], dtype: float32}
+compute: y[h, t] = x[t, h // R]
+"""
+    assert verdicts(text).keys() == {"proved"}
+
+
 def test_requirements_of_a_spec_are_facts_of_its_sizes():
     text = """
 cugen: 1

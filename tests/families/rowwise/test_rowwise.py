@@ -313,3 +313,22 @@ def test_any_size(prove, m, n, statements, dtype, axis):
 def test_kernels_compile_without_warnings(compiled, statements):
     for n in (1000, 257, "dynamic"):
         compiled(rows(64, n, statements))
+
+
+def test_a_pass_computes_nothing_that_an_earlier_one_has_stored(compiled):
+    compiled("""\
+params: {M: 63, N: 5}
+arrays:
+  x: {shape: [M, 2], dtype: float32}
+  u: {shape: [N, 2], dtype: float32}
+  hit: {shape: [M, N], dtype: bool}
+  first: {shape: [M], dtype: float32}
+  which: {shape: [M], dtype: int64}
+compute: |
+  near[i, j] = max(minimum(u[j, d] / x[i, d], (u[j, d] + 1) / x[i, d]), d)
+  far[i, j] = min(maximum(u[j, d] / x[i, d], (u[j, d] + 1) / x[i, d]), d)
+  hit[i, j] = far[i, j] >= near[i, j]
+  enter[i, j] = near[i, j] if hit[i, j] else inf
+  first[i] = min(enter[i, j], j)
+  which[i] = argmin(enter[i, j], j)
+""")

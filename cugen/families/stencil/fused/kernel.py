@@ -197,7 +197,7 @@ class IntermediateTile:
         # A loop body is a C++ block, names end with it.
         names = Names(outer.names) if is_loop else outer.names
         symbols, ranges, limits = dict(outer.symbols), dict(outer.ranges), dict(outer.limits)
-        self.lowering = WindowLowering(names, outer.arrays, symbols, ranges, limits, outer.unroll)
+        self.lowering = WindowLowering(names, outer.arrays, symbols, ranges, limits, outer.unroll, filled=outer.filled)
         self.row_loop: dict[int, Index] = {}  # over the rows of a thread, if several, by its dimension
         if rows is not None and per_thread > 1:
             self.row_loop = {rows: loop_variable("r", per_thread, self.lowering)}
@@ -270,7 +270,8 @@ class IntermediateTile:
         subscripts, guard, otherwise = within(outer, self.fused.footprint.read, position.subscripts, source, scope)
         in_block = guard is not None or scope.parent is not None  # of C++, with names of its own
         names = Names(outer.names) if in_block else outer.names
-        lowering = Lowering(names, outer.arrays, dict(outer.symbols), outer.ranges, outer.limits)
+        symbols = dict(outer.symbols)
+        lowering = Lowering(names, outer.arrays, symbols, outer.ranges, outer.limits, filled=outer.filled)
         if any(array.space == "register" for array in outer.arrays.values()):
             lowering.unroll = outer.unroll
         body = Scope()
@@ -287,7 +288,8 @@ class IntermediateTile:
         outer, first = self.lowering, position.subscripts[self.fused.along]
         limits = {**outer.limits, first: self.source.shape[self.fused.along] - self.width + 1}
         ranges = {**outer.ranges, first: (max(outer.ranges[first][0], 0), outer.ranges[first][1])}
-        lowering = WindowLowering(Names(outer.names), outer.arrays, dict(outer.symbols), ranges, limits, outer.unroll)
+        names, symbols = Names(outer.names), dict(outer.symbols)
+        lowering = WindowLowering(names, outer.arrays, symbols, ranges, limits, outer.unroll, filled=outer.filled)
         nodes = self._rows(lowering, position, v)
         del ranges[first]
         join_ranges(outer.ranges, ranges)
