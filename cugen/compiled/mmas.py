@@ -6,6 +6,7 @@ Compilers neither merge nor repeat them, but may make several smaller ones of an
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -53,14 +54,13 @@ def compiled_mmas(
     line_of: source line of each access, by its serial number."""
     counts, unrolled = ExecutionCounts(kernel.block), unrolled_loops(kernel)
     unexplained = [i for i in program.instructions if i.name in _NAMES]
-    # ptxas gives some wgmmas the line of the wait after them.
-    is_alone = sum(isinstance(node, Wgmma) for node in walk_nodes(kernel.body)) == 1
+    wgmmas = sorted(line_of[n.acc_upper.serial] for n in walk_nodes(kernel.body) if isinstance(n, Wgmma))
     operands = {site.access.serial: site for site in sites(kernel, params) if site.access.kind == "operand"}
     result = []
     for step in steps(kernel, params):
         if isinstance(step.node, Mma | Wgmma):
             line = line_of[step.node.acc_upper.serial]
-            instructions = tuple(i for i in unexplained if i.line == line or (is_alone and i.name in _OF_WARPGROUPS))
+            instructions = tuple(i for i in unexplained if _call_line(i, wgmmas) == line)
             unexplained = [i for i in unexplained if i not in instructions]
             is_straight = all(program.loop_of(i) is None for i in instructions)
             trips = unrolled_trips(step.point, unrolled, is_straight=is_straight)
@@ -71,6 +71,14 @@ def compiled_mmas(
                 compiled = replace(compiled, wavefronts=_operand_wavefronts(kernel, step.node, operands))
             result.append(compiled)
     return tuple(result), tuple(unexplained)
+
+
+def _call_line(instruction: Instruction, wgmmas: Sequence[int]) -> int:
+    """The line of the call that an instruction is of. ptxas gives some wgmmas the line of a call in their arguments, or
+    of what follows them: theirs is the last of the lines `wgmmas` before it."""
+    if instruction.name not in _OF_WARPGROUPS or not wgmmas:
+        return instruction.line
+    return wgmmas[max(0, bisect_right(wgmmas, instruction.line) - 1)]
 
 
 def _operand_wavefronts(kernel: Kernel, node: Wgmma, operands: Mapping[int, Site]) -> int | None:
