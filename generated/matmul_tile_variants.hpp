@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input d4bb7dfab87cdc9f, text e6cb24dbb87026a9.
+// Input 793add75568e45e6, text d339820ef8921071.
