@@ -19,20 +19,20 @@
 // Made by cugen 0.1.0 from attention_causal.yaml (hash 77c3ab256dbd225d) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses of attention_causal_score, without a remark in the code:
-//   q[((b * H + h) * T + i) * D + d0 + tx]         4 sectors, ideal 4 (128 bytes in 2 runs)
-//   qs[ty][tx]                                     1 wavefront, ideal 1 (conflict-free)
-//   k[((b * H + h) * T + j0_ + ty) * D + d0 + tx]  4 sectors, ideal 4 (128 bytes in 2 runs)
-//   ks[ty][tx ^ ty]                                1 wavefront, ideal 1 (xor swizzle: 32 banks)
-//   qs[ty][d]                                      1 wavefront, ideal 1 (conflict-free)
-//   ks[tx][d ^ tx]                                 1 wavefront, ideal 1 (xor swizzle: 16 banks)
+//   q[((b * H + h) * T + i) * D + d0 + tx]        4 sectors, ideal 4 (128 bytes in 2 runs)
+//   qs[ty][tx]                                    1 wavefront, ideal 1 (conflict-free)
+//   k[((b * H + h) * T + j0 + ty) * D + d0 + tx]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   ks[ty][tx ^ ty]                               1 wavefront, ideal 1 (xor swizzle: 32 banks)
+//   qs[ty][d]                                     1 wavefront, ideal 1 (conflict-free)
+//   ks[tx][d ^ tx]                                1 wavefront, ideal 1 (xor swizzle: 16 banks)
 //
 // Ideal accesses of attention_causal_o, without a remark in the code:
-//   weights[ty][tx]                          1 wavefront, ideal 1 (conflict-free)
-//   v[((b * H + h) * T + j0_ + ty) * D + d]  4 sectors, ideal 4 (128 bytes in 2 runs)
-//   vs[ty][tx]                               1 wavefront, ideal 1 (conflict-free)
-//   weights[ty][j]                           1 wavefront, ideal 1 (conflict-free)
-//   vs[j][tx]                                1 wavefront, ideal 1 (conflict-free)
-//   o[((b * H + h) * T + i) * D + d]         4 sectors, ideal 4 (128 bytes in 2 runs)
+//   weights[ty][tx]                         1 wavefront, ideal 1 (conflict-free)
+//   v[((b * H + h) * T + j0 + ty) * D + d]  4 sectors, ideal 4 (128 bytes in 2 runs)
+//   vs[ty][tx]                              1 wavefront, ideal 1 (conflict-free)
+//   weights[ty][j]                          1 wavefront, ideal 1 (conflict-free)
+//   vs[j][tx]                               1 wavefront, ideal 1 (conflict-free)
+//   o[((b * H + h) * T + i) * D + d]        4 sectors, ideal 4 (128 bytes in 2 runs)
 
 #include <math_constants.h>
 
@@ -57,14 +57,14 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_score(
     const int h = blockIdx.z % H;
     const int b = blockIdx.z / H;
     const int i0 = blockIdx.y * BM;
-    const int j0_ = blockIdx.x * BN;
+    const int j0 = blockIdx.x * BN;
     const int i = i0 + ty;
-    const int j = j0_ + tx;
+    const int j = j0 + tx;
 
     float acc = 0.0f;
     for (int d0 = 0; d0 < D; d0 += BK) {
         qs[ty][tx] = i < T && d0 + tx < D ? q[((b * H + h) * T + i) * D + d0 + tx] : 0.0f;
-        ks[ty][tx ^ ty] = j0_ + ty < T && d0 + tx < D ? k[((b * H + h) * T + j0_ + ty) * D + d0 + tx] : 0.0f;
+        ks[ty][tx ^ ty] = j0 + ty < T && d0 + tx < D ? k[((b * H + h) * T + j0 + ty) * D + d0 + tx] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int d = 0; d < BK; ++d) {
@@ -167,10 +167,10 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
     const int d = d0 + tx;
 
     float acc = 0.0f;
-    for (int j0_ = 0; j0_ < T; j0_ += BK) {
-        // weight[((b * H + h) * T + i) * T + j0_ + tx]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
-        weights[ty][tx] = i < T && j0_ + tx < T ? weight[((b * H + h) * T + i) * T + j0_ + tx] : 0.0f;
-        vs[ty][tx] = j0_ + ty < T && d < D ? v[((b * H + h) * T + j0_ + ty) * D + d] : 0.0f;
+    for (int j0 = 0; j0 < T; j0 += BK) {
+        // weight[((b * H + h) * T + i) * T + j0 + tx]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
+        weights[ty][tx] = i < T && j0 + tx < T ? weight[((b * H + h) * T + i) * T + j0 + tx] : 0.0f;
+        vs[ty][tx] = j0 + ty < T && d < D ? v[((b * H + h) * T + j0 + ty) * D + d] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int j = 0; j < BK; ++j) {
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
 
 extern "C" size_t attention_causal_workspace_bytes(void)
 {
-    return 512LL * ((4 * B * H * (T * T) + 255) / 256);
+    return 512 * ((4 * B * H * (T * T) + 255) / 256);
 }
 
 extern "C" cudaError_t attention_causal_launch(
@@ -202,18 +202,18 @@ extern "C" cudaError_t attention_causal_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, attention_causal_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     float* const score = static_cast<float*>(workspace);
     float* const weight =
-        reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * B * H * (T * T) + 255) / 256));
+        reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((4 * B * H * (T * T) + 255) / 256));
     attention_causal_score<<<dim3((T + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(q, k, score);
     attention_causal_weight<<<dim3((B * H * T + 15) / 16), dim3(8, 16), 0, stream>>>(score, weight);
     attention_causal_o<<<dim3((D + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(v, o, weight);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(128) blur5x5(
     if (y >= H || x >= W)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float image_window[5][5];
     const int x_left = x - 2;
     if (x_left >= 0 && x_left + 5 <= W) {

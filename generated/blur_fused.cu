@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
     const int y_tile = blockIdx.y * 32 - 2;
     const int x_tile = blockIdx.x * 128;
 
-    // Intermediate tile with its halo, which adjacent blocks compute redundantly (overlapped tiling).
+    // intermediate tile with its halo, which adjacent blocks compute redundantly (overlapped tiling)
     for (int row = threadIdx.y; row < 36; row += 8) {
         const int x_first = x_tile + threadIdx.x * 4;
         const int h = min(max(y_tile + row, 0), H - 1);
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
         } else {
             #pragma unroll 1
             for (int v = 0; v < 4; ++v) {
-                const int w = min(v + x_first, W - 1);
+                const int w = min(x_first + v, W - 1);
                 float sum = 0.0f;
                 #pragma unroll
                 for (int s = 0; s < 5; ++s) {
@@ -120,12 +120,12 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
     }
     __syncthreads();
 
-    const int y0_ = blockIdx.y * 32 + threadIdx.y * 4;
+    const int y0 = blockIdx.y * 32 + threadIdx.y * 4;
     const int x0 = blockIdx.x * 128 + threadIdx.x * 4;
-    if (y0_ >= H || x0 >= W)
+    if (y0 >= H || x0 >= W)
         return;
 
-    // Register windows of the outputs, from the tile and from global memory.
+    // register windows: what the thread's outputs read of the tile and of global memory
     float rows_window[8][4];
     #pragma unroll
     for (int row = 0; row < 8; ++row) {
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
 
     #pragma unroll
     for (int row = 0; row < 4; ++row) {
-        const int y = y0_ + row;
+        const int y = y0 + row;
         if (y < H) {
             Vector<float, 4> blurred4;
             #pragma unroll

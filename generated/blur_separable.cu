@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_separable_rows(
 
     const int y_first = blockIdx.y * BLOCK_Y;
     const int x_first = blockIdx.x * BLOCK_X - HALO_X;
-    // Tiles with their halo, filled by the whole block.
+    // the block fills the tiles
     for (int column = threadIdx.x; column < TILE_X; column += BLOCK_X) {
         const int h = min(y_first + threadIdx.y, H - 1);
         const int w = min(max(x_first + column, 0), W - 1);
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(128) blur_separable_blurred(
     if (y >= H || x >= W)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float rows_window[5];
     #pragma unroll
     for (int row = 0; row < 5; ++row) {
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(128) blur_separable_blurred(
 
 extern "C" size_t blur_separable_workspace_bytes(void)
 {
-    return 256LL * ((4 * H * W + 255) / 256);
+    return 256 * ((4 * H * W + 255) / 256);
 }
 
 extern "C" cudaError_t blur_separable_launch(
@@ -105,15 +105,15 @@ extern "C" cudaError_t blur_separable_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, blur_separable_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     float* const rows = static_cast<float*>(workspace);
     blur_separable_rows<<<dim3((W + 31) / 32, (H + 7) / 8), dim3(32, 8), 0, stream>>>(image, rows);
     blur_separable_blurred<<<dim3((W + 31) / 32, (H + 3) / 4), dim3(32, 4), 0, stream>>>(rows, blurred);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

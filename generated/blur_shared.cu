@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_shared(
 
     const int y_first = blockIdx.y * BLOCK_Y - HALO_Y;
     const int x_first = blockIdx.x * BLOCK_X - HALO_X;
-    // Tiles with their halo, filled by the whole block.
+    // the block fills the tiles
     for (int element = threadIdx.x + threadIdx.y * BLOCK_X; element < TILE_X * TILE_Y; element += BLOCK_X * BLOCK_Y) {
         const int h = min(max(y_first + element / TILE_X, 0), H - 1);
         const int w = min(max(x_first + element % TILE_X, 0), W - 1);

@@ -54,11 +54,7 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
 {
     const int first_j = blockIdx.x * 32 + threadIdx.x * 4;
 
-    Vector<float, 4> sum4;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        sum4.data[v] = 0.0f;
-    }
+    Vector<float, 4> sum4 = {};
     if (first_j < N) {
         #pragma unroll 4
         for (int i = threadIdx.y; i < M; i += 64) {
@@ -71,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
         }
     }
 
-    // Block reduction over threadIdx.y through shared memory, in a fixed order.
+    // block reduction over threadIdx.y through shared memory, in a fixed order
     __shared__ float sum_partials[4][64][8];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -87,12 +83,7 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
         }
     }
 
-    Vector<float, 4> y4;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        y4.data[v] = sum4.data[v];
-    }
-    store<4>(&y[first_j], y4);
+    store<4>(&y[first_j], sum4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

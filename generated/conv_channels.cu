@@ -9,16 +9,16 @@
 // launch    grid (1, 2, 4), block (8, 16, 1); family stencil
 // bounds    13 of 13 accesses proved
 // analysis  sm_90: 6 accesses, 4 ideal, 2 costly
-//           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 16 sectors, ideal 4; 14.48 on average
+//           worst: x[((n * C + c) * H + h) * W + j0 - 1], 16 sectors, ideal 4; 14.48 on average
 //           (112 bytes in 28 runs)
 //
 // Made by cugen 0.1.0 from conv_channels.yaml (hash f8d6ce4bf184dd11) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   x[((n * C + c) * H + h) * W + j0_]  16 sectors, ideal 16 (512 contiguous bytes)
-//   w[((k * C + c) * 3 + r) * 3 + s]    1 sector, ideal 1 (uniform address)
-//   bias[k]                             1 sector, ideal 1 (uniform address)
-//   y[((n * K + k) * H + i) * W + j0_]  16 sectors, ideal 16 (512 contiguous bytes)
+//   x[((n * C + c) * H + h) * W + j0]  16 sectors, ideal 16 (512 contiguous bytes)
+//   w[((k * C + c) * 3 + r) * 3 + s]   1 sector, ideal 1 (uniform address)
+//   bias[k]                            1 sector, ideal 1 (uniform address)
+//   y[((n * K + k) * H + i) * W + j0]  16 sectors, ideal 16 (512 contiguous bytes)
 
 constexpr int C = 20;
 constexpr int K = 6;
@@ -78,11 +78,11 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
     const int n = blockIdx.z / ((K + 3) / 4);
     const int k0 = blockIdx.z % ((K + 3) / 4) * 4;
     const int i = blockIdx.y * 16 + threadIdx.y;
-    const int j0_ = blockIdx.x * 32 + threadIdx.x * 4;
+    const int j0 = blockIdx.x * 32 + threadIdx.x * 4;
     if (k0 >= K || i >= H)
         return;
 
-    // Channel loop: reload the windows and accumulate all outputs of the thread.
+    // for each channel: load the windows, and accumulate all outputs of the thread
     float sums[4][4] = {};
     for (int c = 0; c < C; ++c) {
         float x_window[3][6];
@@ -91,17 +91,17 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
             const int h = i + row - 1;
             Vector<float, 4> x4 = {};
             if (h >= 0 && h < H) {
-                x4 = load<4>(&x[((n * C + c) * H + h) * W + j0_]);
+                x4 = load<4>(&x[((n * C + c) * H + h) * W + j0]);
             }
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 x_window[row][v + 1] = x4.data[v];
             }
-            // x[((n * C + c) * H + h) * W + j0_ - 1]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
-            const float x_value = h >= 0 && h < H && j0_ - 1 >= 0 ? x[((n * C + c) * H + h) * W + j0_ - 1] : 0.0f;
+            // x[((n * C + c) * H + h) * W + j0 - 1]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
+            const float x_value = h >= 0 && h < H && j0 - 1 >= 0 ? x[((n * C + c) * H + h) * W + j0 - 1] : 0.0f;
             x_window[row][0] = x_value;
-            // x[((n * C + c) * H + h) * W + j0_ + 4]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
-            const float x_value_ = h >= 0 && h < H && j0_ + 4 < W ? x[((n * C + c) * H + h) * W + j0_ + 4] : 0.0f;
+            // x[((n * C + c) * H + h) * W + j0 + 4]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
+            const float x_value_ = h >= 0 && h < H && j0 + 4 < W ? x[((n * C + c) * H + h) * W + j0 + 4] : 0.0f;
             x_window[row][5] = x_value_;
         }
         #pragma unroll
@@ -133,10 +133,9 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                const float total = sums[channel][v];
-                y4.data[v] = maximum(total + bias_k, 0.0f);
+                y4.data[v] = maximum(sums[channel][v] + bias_k, 0.0f);
             }
-            store<4>(&y[((n * K + k) * H + i) * W + j0_], y4);
+            store<4>(&y[((n * K + k) * H + i) * W + j0], y4);
         }
     }
 }

@@ -178,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_first(
                     const int ij = ij0 + x_ij;
                     const int i = ij / ((W + 1) / 2);
                     const int j = ij % ((W + 1) / 2);
-                    const int crs = x_crs + r_ + prefetch_k - k_residue;
+                    const int crs = prefetch_k + x_crs + r_ - k_residue;
                     const int c = crs / 9;
                     const int r = crs / 3 % 3;
                     const int s = crs % 3;
@@ -199,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_first(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j_ = i_ % 2 * (TN - 2 * t - 1) + t;
+                    const int j_ = i_ % 2 == 0 ? t : TN - t - 1;
                     acc[i_][j_] += w_frag[(crs_ + 1) % 2].data[i_] * x_frag[(crs_ + 1) % 2].data[j_];
                 }
             }
@@ -215,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_first(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j_ = i_ % 2 * (TN - 2 * t - 1) + t;
+                const int j_ = i_ % 2 == 0 ? t : TN - t - 1;
                 acc[i_][j_] += w_frag[1].data[i_] * x_frag[1].data[j_];
             }
         }

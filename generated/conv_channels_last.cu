@@ -26,8 +26,7 @@
 //   xs[next_stage][x_frag_nij + 16 * i_][x_swizzle]         4 wavefronts, ideal 4 (128 words over 32 banks)
 //   ws[next_stage][w_frag_k + 8 * j_][w_swizzle]            4 wavefronts, ideal 4 (128 words over 32 banks)
 //   c_tile[thread_m + 8 * i_][thread_n + 8 * g]             2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
-//       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[tile_m][tile_n]                                  4 wavefronts, ideal 4 (128 words over 32 banks)
 //   y[nij_ * K + k]                                         8 sectors, ideal 8 (256 contiguous bytes)
 
 #include <cuda_bf16.h>
@@ -139,8 +138,9 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
     // warp tile 16 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
+    const int warp_n = WN * warp;
     const int thread_m = lane_m;
-    const int thread_n = WN * warp + 2 * lane_n;
+    const int thread_n = warp_n + 2 * lane_n;
     // implicit GEMM: copies of x compute n, i, j from nij and r, s, c from rsc
     const int x_rsc = 8 * (thread % 8);
     const int x_nij = thread / 8;
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
     const int w_rsc = 8 * (thread % 8);
     const int w_k = thread / 8;
     const int w_frag_rsc = 8 * (lane / 8 % 2);
-    const int w_frag_k = 8 * (lane / 16) + lane % 8 + WN * warp;
+    const int w_frag_k = warp_n + 8 * (lane / 16) + lane % 8;
     const int w_swizzle = w_frag_rsc ^ (8 * (lane % 8));
     const int w_swizzled_k = w_rsc ^ (8 * (w_k % 8));
 
@@ -202,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
         const int n = nij / (H * W);
         const int i = nij / W % H;
         const int j = nij % W;
-        const int rsc = x_rsc + prefetch_k;
+        const int rsc = prefetch_k + x_rsc;
         const int r = rsc / (3 * C);
         const int s = rsc / C % 3;
         const int c = rsc % C;
@@ -275,9 +275,11 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last(
     __syncthreads();
     #pragma unroll
     for (int e = 0; e < BM * (BN / 4); e += 128) {
-        const int nij_ = nij0 + (thread + e) / (BN / 4);
-        const int k = k0 + 4 * ((thread + e) % (BN / 4));
-        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        const int tile_m = (thread + e) / (BN / 4);
+        const int tile_n = 4 * ((thread + e) % (BN / 4));
+        const int nij_ = nij0 + tile_m;
+        const int k = k0 + tile_n;
+        const auto sums = load<4>(&c_tile[tile_m][tile_n]);
         Vector<__nv_bfloat16, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {

@@ -186,7 +186,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
                     const int ij = ij0 + dy_ij;
                     const int i = ij / W;
                     const int j = ij % W;
-                    const int krs = k_offset + dy_krs + r_ + prefetch_k;
+                    const int krs = prefetch_k + k_offset + dy_krs + r_;
                     const int k = krs / 9;
                     const int r = krs / 3 % 3;
                     const int s = krs % 3;
@@ -208,7 +208,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j_ = i_ % 2 * (TN - 2 * t - 1) + t;
+                    const int j_ = i_ % 2 == 0 ? t : TN - t - 1;
                     acc[i_][j_] += dy_frag[(krs_ + 1) % 2].data[j_] * w_last_frag[(krs_ + 1) % 2].data[i_];
                 }
             }
@@ -224,7 +224,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j_ = i_ % 2 * (TN - 2 * t - 1) + t;
+                const int j_ = i_ % 2 == 0 ? t : TN - t - 1;
                 acc[i_][j_] += dy_frag[1].data[j_] * w_last_frag[1].data[i_];
             }
         }
@@ -296,7 +296,7 @@ constexpr int N = 4;
 
 extern "C" size_t conv_input_gradient_workspace_bytes(void)
 {
-    return 256LL * ((36 * C * K + 255) / 256);
+    return 256 * ((36 * C * K + 255) / 256);
 }
 
 extern "C" cudaError_t conv_input_gradient_launch(
@@ -307,8 +307,8 @@ extern "C" cudaError_t conv_input_gradient_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, conv_input_gradient_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
@@ -316,7 +316,7 @@ extern "C" cudaError_t conv_input_gradient_launch(
     conv_input_gradient_w_last<<<dim3(1, (K + 27) / 28, C), dim3(9, 28), 0, stream>>>(w, w_last);
     conv_input_gradient_dx<<<dim3(4 * ((H * W + 31) / 32), (C + 31) / 32, N), dim3(256), 26112,
         stream>>>(dy, dx, w_last);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += x_unfolded_frag[(rsc + 1) % 2].data[i] * w_frag[(rsc + 1) % 2].data[j];
                 }
             }
@@ -222,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += x_unfolded_frag[1].data[i] * w_frag[1].data[j];
             }
         }
@@ -267,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(
 
 extern "C" size_t conv_reflect_workspace_bytes(void)
 {
-    return 256LL * ((36 * C * H * W + 255) / 256);
+    return 256 * ((36 * C * H * W + 255) / 256);
 }
 
 extern "C" cudaError_t conv_reflect_launch(
@@ -278,15 +278,15 @@ extern "C" cudaError_t conv_reflect_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, conv_reflect_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     float* const x_unfolded = static_cast<float*>(workspace);
     conv_reflect_x_unfolded<<<dim3((C + 31) / 32, 1, 2 * H * W), dim3(32, 4, 2), 0, stream>>>(x, x_unfolded);
     conv_reflect_y<<<dim3((K + 31) / 32, (H * W + 31) / 32), dim3(256), 26112, stream>>>(w, y, x_unfolded);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

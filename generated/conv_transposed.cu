@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_transposed(
     if (p0 >= P || q0 >= Q)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float x_window[4][3][4];
     #pragma unroll
     for (int plane = 0; plane < 4; ++plane) {

@@ -152,7 +152,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
                 const int r = rsc / (3 * C);
                 const int s = rsc / C % 3;
                 const int c = rsc % C;
-                const int nij = k_offset + x_nij + prefetch_k;
+                const int nij = prefetch_k + k_offset + x_nij;
                 const int n = nij / (H * W);
                 const int i = nij / W % H;
                 const int j = nij % W;
@@ -170,7 +170,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j_ = i_ % 2 * (TN - 2 * t - 1) + t;
+                    const int j_ = i_ % 2 == 0 ? t : TN - t - 1;
                     acc[i_][j_] += dy_frag[(nij_ + 1) % 2].data[i_] * x_frag[(nij_ + 1) % 2].data[j_];
                 }
             }
@@ -186,7 +186,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j_ = i_ % 2 * (TN - 2 * t - 1) + t;
+                const int j_ = i_ % 2 == 0 ? t : TN - t - 1;
                 acc[i_][j_] += dy_frag[1].data[i_] * x_frag[1].data[j_];
             }
         }

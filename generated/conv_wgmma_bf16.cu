@@ -19,8 +19,8 @@
 //   x_map(c, 2 * q - 1, 2 * p - 1, n)                    216 sectors, ideal 216 (64 x 128 bytes)
 //   fs[stage][0][0]                                      32 wavefronts, ideal 32 (consecutive bytes)
 //   f_map(rsc0, k0)                                      128 sectors, ideal 128 (32 x 128 bytes)
-//   xs[stage][0][rsc]                                    16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   fs[stage][0][rsc]                                    8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
+//   k_major_matrix(&xs[stage][0][0], rsc)                16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&fs[stage][0][0], rsc)                8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
 //   bias[k]                                              1 sector, ideal 1 (32 contiguous bytes)
 //   c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle]  1 wavefront, ideal 1 (conflict-free)
 //   c_tile[0][0][0][0]                                   32 wavefronts, ideal 32 (consecutive bytes)
@@ -501,17 +501,17 @@ extern "C" cudaError_t conv_wgmma_bf16_launch(
     cudaFuncSetAttribute(conv_wgmma_bf16, cudaFuncAttributeMaxDynamicSharedMemorySize, 114760);
     CUtensorMap x_map;
     if (status == cudaSuccess)
-        status = conv_wgmma_bf16_im2col_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x,
-            {(long long)C, (long long)W, (long long)H, (long long)N}, {2LL * C, 2LL * C * W, 2LL * C * H * W}, {-1, -1},
-            {-2, -1}, {2, 2}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &x_map);
+        status = conv_wgmma_bf16_im2col_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x, {C, W, H, N},
+            {2 * C, 2 * C * W, 2 * C * H * W}, {-1, -1}, {-2, -1}, {2, 2}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B,
+            &x_map);
     CUtensorMap f_map;
     if (status == cudaSuccess)
-        status = conv_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, f, {9LL * C, (long long)K}, {18LL * C},
-            {64, 32}, CU_TENSOR_MAP_SWIZZLE_128B, &f_map);
+        status = conv_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, f, {9 * C, K}, {18 * C}, {64, 32},
+            CU_TENSOR_MAP_SWIZZLE_128B, &f_map);
     CUtensorMap y_map;
     if (status == cudaSuccess)
-        status = conv_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, y, {(long long)K, (long long)N * P * Q},
-            {2LL * K}, {32, 64}, CU_TENSOR_MAP_SWIZZLE_64B, &y_map);
+        status = conv_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, y, {K, N * P * Q}, {2 * K}, {32, 64},
+            CU_TENSOR_MAP_SWIZZLE_64B, &y_map);
     if (status != cudaSuccess)
         return status;
     conv_wgmma_bf16<<<dim3(9), dim3(160), 114760, stream>>>(x_map, f_map, y_map, bias);

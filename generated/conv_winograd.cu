@@ -18,7 +18,7 @@
 //                          and barriers order copies and reads
 // bounds                   88 of 88 accesses proved
 // analysis                 sm_90: 50 accesses, 31 ideal, 19 costly
-//                          worst: w[(k * C + c) * 3 * 3], 32 sectors, ideal 4 (lanes 4608 bytes apart)
+//                          worst: w[(k * C + c) * 9], 32 sectors, ideal 4 (lanes 4608 bytes apart)
 //
 // Made by cugen 0.1.0 from conv_winograd.yaml (hash 94c716f2edf4b4ae) for sm_90. Edit the spec, not this file.
 //
@@ -47,7 +47,7 @@
 //   y_filter_shared[0][0][16 * u]                               2 wavefronts, ideal 2 (conflict-free)
 //   y_tile_shared[0][0][32 * u]                                 2 wavefronts, ideal 2 (conflict-free)
 //   y_filters[write_stage][y_filter_c + r][y_filter_k]          4 wavefronts, ideal 4 (128 words over 32 banks)
-//   y_filter_global[(r + prefetch_k) * K]                       16 sectors, ideal 16 (512 bytes in 2 runs)
+//   y_filter_global[(prefetch_k + r) * K]                       16 sectors, ideal 16 (512 bytes in 2 runs)
 //   y_tiles[write_stage][y_tile_c + r][y_tile_n_i_tile_j_tile]  2 wavefronts, ideal 2 (64 words over 32 banks)
 //   y_filter_shared[read_stage][c][16 * u]                      2 wavefronts, ideal 2 (conflict-free)
 //   y_tile_shared[read_stage][c][32 * u]                        2 wavefronts, ideal 2 (conflict-free)
@@ -55,8 +55,7 @@
 //   y_tile_shared[next_stage][0][32 * u]                        2 wavefronts, ideal 2 (conflict-free)
 //   partials[k_slice][thread_m + 16 * (i / 4) + i % 4][thread_n + 32 * g]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[s][(thread + e) / (BN / 2)][2 * ((thread + e) % (BN / 2))]
-//       2 wavefronts, ideal 2 (64 words over 32 banks)
+//   partials[s][tile_m][tile_n]                                 2 wavefronts, ideal 2 (64 words over 32 banks)
 //
 // Ideal accesses of conv_winograd_y, without a remark in the code:
 //   bias[k]  1 sector, ideal 1 (uniform address)
@@ -120,22 +119,22 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_y_filter(
     const int c = blockIdx.y * 4 + threadIdx.y;
     const int k = blockIdx.x * 64 + threadIdx.x;
 
-    // w[(k * C + c) * 3 * 3]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
-    const float w_k_c_0_0 = w[(k * C + c) * 3 * 3];
+    // w[(k * C + c) * 9]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
+    const float w_k_c_0_0 = w[(k * C + c) * 9];
     // w[((k * C + c) * 3 + 1) * 3]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
     const float w_k_c_1_0 = w[((k * C + c) * 3 + 1) * 3];
     // w[((k * C + c) * 3 + 2) * 3]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
     const float w_k_c_2_0 = w[((k * C + c) * 3 + 2) * 3];
     const float gg10 = 0.5f * (w_k_c_0_0 + w_k_c_1_0 + w_k_c_2_0);
-    // w[(k * C + c) * 3 * 3 + 1]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
-    const float w_k_c_0_1 = w[(k * C + c) * 3 * 3 + 1];
+    // w[(k * C + c) * 9 + 1]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
+    const float w_k_c_0_1 = w[(k * C + c) * 9 + 1];
     // w[((k * C + c) * 3 + 1) * 3 + 1]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
     const float w_k_c_1_1 = w[((k * C + c) * 3 + 1) * 3 + 1];
     // w[((k * C + c) * 3 + 2) * 3 + 1]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
     const float w_k_c_2_1 = w[((k * C + c) * 3 + 2) * 3 + 1];
     const float gg11 = 0.5f * (w_k_c_0_1 + w_k_c_1_1 + w_k_c_2_1);
-    // w[(k * C + c) * 3 * 3 + 2]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
-    const float w_k_c_0_2 = w[(k * C + c) * 3 * 3 + 2];
+    // w[(k * C + c) * 9 + 2]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
+    const float w_k_c_0_2 = w[(k * C + c) * 9 + 2];
     // w[((k * C + c) * 3 + 1) * 3 + 2]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
     const float w_k_c_1_2 = w[((k * C + c) * 3 + 1) * 3 + 2];
     // w[((k * C + c) * 3 + 2) * 3 + 2]: 32 sectors, ideal 4 (lanes 4608 bytes apart)
@@ -173,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
     if (i_tile >= 9 || j_tile0 >= 10)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float x_window[4][6];
     #pragma unroll
     for (int row = 0; row < 4; ++row) {
@@ -323,16 +322,16 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_product(
                 #pragma unroll
                 for (int r = 0; r < BK / 2; r += 4) {
                     __pipeline_memcpy_async(&y_filters[write_stage][y_filter_c + r][y_filter_k],
-                        &y_filter_global[(r + prefetch_k) * K], 16);
+                        &y_filter_global[(prefetch_k + r) * K], 16);
                 }
             }
             if (c == BK / 2 / 2) {
                 #pragma unroll
                 for (int r = 0; r < BK / 2; r += 2) {
-                    // y_tile_global[(r + prefetch_k) * (90 * N)]: 9 sectors, ideal 8; 8.75 on
+                    // y_tile_global[(prefetch_k + r) * (90 * N)]: 9 sectors, ideal 8; 8.75 on
                     // average (misaligned by 16 bytes)
                     __pipeline_memcpy_async(&y_tiles[write_stage][y_tile_c + r][y_tile_n_i_tile_j_tile],
-                        &y_tile_global[(r + prefetch_k) * (90 * N)], 8);
+                        &y_tile_global[(prefetch_k + r) * (90 * N)], 8);
                 }
                 __pipeline_commit();
             }
@@ -349,7 +348,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_product(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += y_filter_frag[(c + 1) % 2][i / 4].data[i % 4]
                         * y_tile_frag[(c + 1) % 2][j / 4].data[j % 4];
                 }
@@ -372,7 +371,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_product(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += y_filter_frag[1][i / 4].data[i % 4] * y_tile_frag[1][j / 4].data[j % 4];
             }
         }
@@ -400,12 +399,14 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_product(
     __syncthreads();
     #pragma unroll 4
     for (int e = 0; e < BM * (BN / 2); e += 128) {
-        const int k = k0 + (thread + e) / (BN / 2);
-        const int n_i_tile_j_tile = n_i_tile_j_tile0 + 2 * ((thread + e) % (BN / 2));
+        const int tile_m = (thread + e) / (BN / 2);
+        const int tile_n = 2 * ((thread + e) % (BN / 2));
+        const int k = k0 + tile_m;
+        const int n_i_tile_j_tile = n_i_tile_j_tile0 + tile_n;
         Vector<float, 2> slice_sums[2];
         #pragma unroll
         for (int s = 0; s < 2; ++s) {
-            slice_sums[s] = load<2>(&partials[s][(thread + e) / (BN / 2)][2 * ((thread + e) % (BN / 2))]);
+            slice_sums[s] = load<2>(&partials[s][tile_m][tile_n]);
         }
         Vector<float, 2> y_product2;
         #pragma unroll
@@ -468,7 +469,7 @@ extern "C" __global__ void __launch_bounds__(240) conv_winograd_y(
 
 extern "C" size_t conv_winograd_workspace_bytes(void)
 {
-    return 256LL * ((5760 * C * N + 255) / 256) + 256 * ((5760 * K * N + 255) / 256) + 256 * ((64 * C * K + 255) / 256);
+    return 256 * ((5760 * C * N + 255) / 256) + 256 * ((5760 * K * N + 255) / 256) + 256 * ((64 * C * K + 255) / 256);
 }
 
 extern "C" cudaError_t conv_winograd_launch(
@@ -480,21 +481,21 @@ extern "C" cudaError_t conv_winograd_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, conv_winograd_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     float* const y_filter = static_cast<float*>(workspace);
-    float* const y_tile = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((64 * C * K + 255) / 256));
-    float* const y_product = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((5760 * C * N + 255) / 256) + 256 * ((64 * C * K + 255) / 256));
+    float* const y_tile = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((64 * C * K + 255) / 256));
+    float* const y_product = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((5760 * C * N + 255) / 256)
+        + 256 * ((64 * C * K + 255) / 256));
     conv_winograd_y_filter<<<dim3((K + 63) / 64, (C + 3) / 4), dim3(64, 4), 0, stream>>>(w, y_filter);
     conv_winograd_y_tile<<<dim3(1, 1, C * N), dim3(8, 16), 0, stream>>>(x, y_tile);
     conv_winograd_y_product<<<dim3((90 * N + 63) / 64, (K + 63) / 64, 16), dim3(128), 34816,
         stream>>>(y_filter, y_tile, y_product);
     conv_winograd_y<<<dim3(1, 1, N * ((K + 2) / 3)), dim3(5, 16, 3), 0, stream>>>(bias, y, y_product);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

@@ -24,34 +24,34 @@
 // Made by cugen 0.1.0 from conv_winograd_gradient.yaml (hash e1e4ced930bcc8c4) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses of conv_winograd_gradient_dx_filter, without a remark in the code:
-//   w[((2 * 3 + 2) * C + c_in) * K + k_in]  16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile[ty][4 * tx + v]                  1 wavefront, ideal 1 (conflict-free)
-//   w[((3 + 2) * C + c_in) * K + k_in]      16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_[ty][4 * tx + v_]                1 wavefront, ideal 1 (conflict-free)
-//   w[(2 * C + c_in) * K + k_in]            16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_2[ty][4 * tx + v_2]              1 wavefront, ideal 1 (conflict-free)
-//   w[((2 * 3 + 1) * C + c_in) * K + k_in]  16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_3[ty][4 * tx + v_3]              1 wavefront, ideal 1 (conflict-free)
-//   w[((3 + 1) * C + c_in) * K + k_in]      16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_4[ty][4 * tx + v_4]              1 wavefront, ideal 1 (conflict-free)
-//   w[(C + c_in) * K + k_in]                16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_5[ty][4 * tx + v_5]              1 wavefront, ideal 1 (conflict-free)
-//   w[(2 * 3 * C + c_in) * K + k_in]        16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_6[ty][4 * tx + v_6]              1 wavefront, ideal 1 (conflict-free)
-//   w[(3 * C + c_in) * K + k_in]            16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_7[ty][4 * tx + v_7]              1 wavefront, ideal 1 (conflict-free)
-//   w[c_in * K + k_in]                      16 sectors, ideal 16 (512 bytes in 4 runs)
-//   w_tile_8[ty][4 * tx + v_8]              1 wavefront, ideal 1 (conflict-free)
-//   w_tile[4 * tx + v][ty]                  1 wavefront, ideal 1 (conflict-free)
-//   w_tile_[4 * tx + v][ty]                 1 wavefront, ideal 1 (conflict-free)
-//   w_tile_2[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   w_tile_3[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   w_tile_4[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   w_tile_5[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   w_tile_6[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   w_tile_7[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   w_tile_8[4 * tx + v][ty]                1 wavefront, ideal 1 (conflict-free)
-//   dx_filter[(number * K + k) * C + c]     16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w[(8 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_2_2[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(5 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_1_2[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(2 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_0_2[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(7 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_2_1[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(4 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_1_1[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(C + c_in) * K + k_in]             16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_0_1[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(6 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_2_0[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[(3 * C + c_in) * K + k_in]         16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_1_0[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w[c_in * K + k_in]                   16 sectors, ideal 16 (512 bytes in 4 runs)
+//   w_tile_0_0[ty][4 * tx + v]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_2_2[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_1_2[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_0_2[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_2_1[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_1_1[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_0_1[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_2_0[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_1_0[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   w_tile_0_0[4 * tx + v][ty]           1 wavefront, ideal 1 (conflict-free)
+//   dx_filter[(number * K + k) * C + c]  16 sectors, ideal 16 (512 bytes in 4 runs)
 //
 // Ideal accesses of conv_winograd_gradient_dx_tile, without a remark in the code:
 //   dy[((n * H + h) * W + w_) * K + k0]                                 16 sectors, ideal 16 (512 contiguous bytes)
@@ -63,16 +63,15 @@
 //   dx_filter_global[(BK * stage + r) * C]                        16 sectors, ideal 16 (512 bytes in 2 runs)
 //   dx_tile_shared[0][0][0]                                       2 wavefronts, ideal 2 (conflict-free)
 //   dx_filter_shared[0][0][32 * u]                                2 wavefronts, ideal 2 (conflict-free)
-//   dx_tile_global[c * K + r + prefetch_k]                        4 sectors, ideal 4 (128 bytes in 4 runs)
+//   dx_tile_global[c * K + prefetch_k + r]                        4 sectors, ideal 4 (128 bytes in 4 runs)
 //   dx_filters[write_stage][dx_filter_k + r][dx_filter_c]         4 wavefronts, ideal 4 (128 words over 32 banks)
-//   dx_filter_global[(r + prefetch_k) * C]                        16 sectors, ideal 16 (512 bytes in 2 runs)
+//   dx_filter_global[(prefetch_k + r) * C]                        16 sectors, ideal 16 (512 bytes in 2 runs)
 //   dx_tile_shared[read_stage][k][0]                              2 wavefronts, ideal 2 (conflict-free)
 //   dx_filter_shared[read_stage][k][32 * u]                       2 wavefronts, ideal 2 (conflict-free)
 //   dx_tile_shared[next_stage][0][0]                              2 wavefronts, ideal 2 (conflict-free)
 //   dx_filter_shared[next_stage][0][32 * u]                       2 wavefronts, ideal 2 (conflict-free)
 //   partials[k_slice][thread_m + i][thread_n + 32 * g]            4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
-//       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   partials[s][tile_m][tile_n]                                   4 wavefronts, ideal 4 (128 words over 32 banks)
 //   dx_product[(element * (100 * N) + n_i_tile_j_tile) * C + c_]  16 sectors, ideal 16 (512 bytes in 2 runs)
 //
 // Ideal accesses of conv_winograd_gradient_dx, without a remark in the code:
@@ -138,15 +137,15 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
     const float* __restrict__ w,
     float* __restrict__ dx_filter)
 {
-    __shared__ float w_tile[32][33];
-    __shared__ float w_tile_[32][33];
-    __shared__ float w_tile_2[32][33];
-    __shared__ float w_tile_3[32][33];
-    __shared__ float w_tile_4[32][33];
-    __shared__ float w_tile_5[32][33];
-    __shared__ float w_tile_6[32][33];
-    __shared__ float w_tile_7[32][33];
-    __shared__ float w_tile_8[32][33];
+    __shared__ float w_tile_2_2[32][33];
+    __shared__ float w_tile_1_2[32][33];
+    __shared__ float w_tile_0_2[32][33];
+    __shared__ float w_tile_2_1[32][33];
+    __shared__ float w_tile_1_1[32][33];
+    __shared__ float w_tile_0_1[32][33];
+    __shared__ float w_tile_2_0[32][33];
+    __shared__ float w_tile_1_0[32][33];
+    __shared__ float w_tile_0_0[32][33];
 
     const int c0 = blockIdx.x * 32;
     const int k0 = blockIdx.y * 32;
@@ -155,50 +154,50 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
 
     const int k_in = k0 + 4 * tx;
     const int c_in = c0 + ty;
-    const auto w4 = load<4>(&w[((2 * 3 + 2) * C + c_in) * K + k_in]);
+    const auto w4_2_2 = load<4>(&w[(8 * C + c_in) * K + k_in]);
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        w_tile[ty][4 * tx + v] = w4.data[v];
+        w_tile_2_2[ty][4 * tx + v] = w4_2_2.data[v];
     }
-    const auto w4_ = load<4>(&w[((3 + 2) * C + c_in) * K + k_in]);
+    const auto w4_1_2 = load<4>(&w[(5 * C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_ = 0; v_ < 4; ++v_) {
-        w_tile_[ty][4 * tx + v_] = w4_.data[v_];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_1_2[ty][4 * tx + v] = w4_1_2.data[v];
     }
-    const auto w4_2 = load<4>(&w[(2 * C + c_in) * K + k_in]);
+    const auto w4_0_2 = load<4>(&w[(2 * C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_2 = 0; v_2 < 4; ++v_2) {
-        w_tile_2[ty][4 * tx + v_2] = w4_2.data[v_2];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_0_2[ty][4 * tx + v] = w4_0_2.data[v];
     }
-    const auto w4_3 = load<4>(&w[((2 * 3 + 1) * C + c_in) * K + k_in]);
+    const auto w4_2_1 = load<4>(&w[(7 * C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_3 = 0; v_3 < 4; ++v_3) {
-        w_tile_3[ty][4 * tx + v_3] = w4_3.data[v_3];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_2_1[ty][4 * tx + v] = w4_2_1.data[v];
     }
-    const auto w4_4 = load<4>(&w[((3 + 1) * C + c_in) * K + k_in]);
+    const auto w4_1_1 = load<4>(&w[(4 * C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_4 = 0; v_4 < 4; ++v_4) {
-        w_tile_4[ty][4 * tx + v_4] = w4_4.data[v_4];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_1_1[ty][4 * tx + v] = w4_1_1.data[v];
     }
-    const auto w4_5 = load<4>(&w[(C + c_in) * K + k_in]);
+    const auto w4_0_1 = load<4>(&w[(C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_5 = 0; v_5 < 4; ++v_5) {
-        w_tile_5[ty][4 * tx + v_5] = w4_5.data[v_5];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_0_1[ty][4 * tx + v] = w4_0_1.data[v];
     }
-    const auto w4_6 = load<4>(&w[(2 * 3 * C + c_in) * K + k_in]);
+    const auto w4_2_0 = load<4>(&w[(6 * C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_6 = 0; v_6 < 4; ++v_6) {
-        w_tile_6[ty][4 * tx + v_6] = w4_6.data[v_6];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_2_0[ty][4 * tx + v] = w4_2_0.data[v];
     }
-    const auto w4_7 = load<4>(&w[(3 * C + c_in) * K + k_in]);
+    const auto w4_1_0 = load<4>(&w[(3 * C + c_in) * K + k_in]);
     #pragma unroll
-    for (int v_7 = 0; v_7 < 4; ++v_7) {
-        w_tile_7[ty][4 * tx + v_7] = w4_7.data[v_7];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_1_0[ty][4 * tx + v] = w4_1_0.data[v];
     }
-    const auto w4_8 = load<4>(&w[c_in * K + k_in]);
+    const auto w4_0_0 = load<4>(&w[c_in * K + k_in]);
     #pragma unroll
-    for (int v_8 = 0; v_8 < 4; ++v_8) {
-        w_tile_8[ty][4 * tx + v_8] = w4_8.data[v_8];
+    for (int v = 0; v < 4; ++v) {
+        w_tile_0_0[ty][4 * tx + v] = w4_0_0.data[v];
     }
     __syncthreads();
 
@@ -207,25 +206,25 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
     Vector<float, 4> dx_filter4[16];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        const float w_value = w_tile[4 * tx + v][ty];
-        const float w_value_ = w_tile_[4 * tx + v][ty];
-        const float w_value_2 = w_tile_2[4 * tx + v][ty];
-        const float w_value_3 = w_tile_3[4 * tx + v][ty];
-        const float w_value_4 = w_tile_4[4 * tx + v][ty];
-        const float w_value_5 = w_tile_5[4 * tx + v][ty];
-        const float w_value_6 = w_tile_6[4 * tx + v][ty];
-        const float w_value_7 = w_tile_7[4 * tx + v][ty];
-        const float w_value_8 = w_tile_8[4 * tx + v][ty];
-        const float gg10 = 0.5f * (w_value + w_value_ + w_value_2);
-        const float gg11 = 0.5f * (w_value_3 + w_value_4 + w_value_5);
-        const float gg12 = 0.5f * (w_value_6 + w_value_7 + w_value_8);
-        const float gg20 = 0.5f * (w_value + w_value_2 - w_value_);
-        const float gg21 = 0.5f * (w_value_3 + w_value_5 - w_value_4);
-        const float gg22 = 0.5f * (w_value_6 + w_value_8 - w_value_7);
-        dx_filter4[0].data[v] = w_value;
-        dx_filter4[1].data[v] = 0.5f * (w_value + w_value_3 + w_value_6);
-        dx_filter4[2].data[v] = 0.5f * (w_value + w_value_6 - w_value_3);
-        dx_filter4[3].data[v] = w_value_6;
+        const float w_2_2 = w_tile_2_2[4 * tx + v][ty];
+        const float w_1_2 = w_tile_1_2[4 * tx + v][ty];
+        const float w_0_2 = w_tile_0_2[4 * tx + v][ty];
+        const float w_2_1 = w_tile_2_1[4 * tx + v][ty];
+        const float w_1_1 = w_tile_1_1[4 * tx + v][ty];
+        const float w_0_1 = w_tile_0_1[4 * tx + v][ty];
+        const float w_2_0 = w_tile_2_0[4 * tx + v][ty];
+        const float w_1_0 = w_tile_1_0[4 * tx + v][ty];
+        const float w_0_0 = w_tile_0_0[4 * tx + v][ty];
+        const float gg10 = 0.5f * (w_2_2 + w_1_2 + w_0_2);
+        const float gg11 = 0.5f * (w_2_1 + w_1_1 + w_0_1);
+        const float gg12 = 0.5f * (w_2_0 + w_1_0 + w_0_0);
+        const float gg20 = 0.5f * (w_2_2 + w_0_2 - w_1_2);
+        const float gg21 = 0.5f * (w_2_1 + w_0_1 - w_1_1);
+        const float gg22 = 0.5f * (w_2_0 + w_0_0 - w_1_0);
+        dx_filter4[0].data[v] = w_2_2;
+        dx_filter4[1].data[v] = 0.5f * (w_2_2 + w_2_1 + w_2_0);
+        dx_filter4[2].data[v] = 0.5f * (w_2_2 + w_2_0 - w_2_1);
+        dx_filter4[3].data[v] = w_2_0;
         dx_filter4[4].data[v] = gg10;
         dx_filter4[5].data[v] = 0.5f * (gg10 + gg11 + gg12);
         dx_filter4[6].data[v] = 0.5f * (gg10 + gg12 - gg11);
@@ -234,10 +233,10 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx_filt
         dx_filter4[9].data[v] = 0.5f * (gg20 + gg21 + gg22);
         dx_filter4[10].data[v] = 0.5f * (gg20 + gg22 - gg21);
         dx_filter4[11].data[v] = gg22;
-        dx_filter4[12].data[v] = w_value_2;
-        dx_filter4[13].data[v] = 0.5f * (w_value_2 + w_value_5 + w_value_8);
-        dx_filter4[14].data[v] = 0.5f * (w_value_2 + w_value_8 - w_value_5);
-        dx_filter4[15].data[v] = w_value_8;
+        dx_filter4[12].data[v] = w_0_2;
+        dx_filter4[13].data[v] = 0.5f * (w_0_2 + w_0_1 + w_0_0);
+        dx_filter4[14].data[v] = 0.5f * (w_0_2 + w_0_0 - w_0_1);
+        dx_filter4[15].data[v] = w_0_0;
     }
     #pragma unroll
     for (int number = 0; number < 16; ++number) {
@@ -256,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_gradient_dx_tile
     if (j_tile >= 10)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float dy_window[4][4][4];
     #pragma unroll
     for (int plane = 0; plane < 4; ++plane) {
@@ -404,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) conv_winograd_gradient_dx_p
                         // dx_tiles[write_stage][dx_tile_k + r][dx_tile_n_i_tile_j_tile + c]: 4 wavefronts, ideal 1
                         // (lanes 0 and 8 copy from one bank)
                         __pipeline_memcpy_async(&dx_tiles[write_stage][dx_tile_k + r][dx_tile_n_i_tile_j_tile + c],
-                            &dx_tile_global[c * K + r + prefetch_k], 4);
+                            &dx_tile_global[c * K + prefetch_k + r], 4);
                     }
                 }
             }
@@ -412,7 +411,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) conv_winograd_gradient_dx_p
                 #pragma unroll
                 for (int r = 0; r < BK / 2; r += 4) {
                     __pipeline_memcpy_async(&dx_filters[write_stage][dx_filter_k + r][dx_filter_c],
-                        &dx_filter_global[(r + prefetch_k) * C], 16);
+                        &dx_filter_global[(prefetch_k + r) * C], 16);
                 }
                 __pipeline_commit();
             }
@@ -426,7 +425,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) conv_winograd_gradient_dx_p
                 #pragma unroll
                 for (int t = 0; t < TM; ++t) {
                     // serpentine: every other column backwards
-                    const int i = j % 2 * (TM - 2 * t - 1) + t;
+                    const int i = j % 2 == 0 ? t : TM - t - 1;
                     acc[i][j] += dx_filter_frag[(k + 1) % 2][j / 4].data[j % 4] * dx_tile_frag[(k + 1) % 2].data[i];
                 }
             }
@@ -445,7 +444,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) conv_winograd_gradient_dx_p
             #pragma unroll
             for (int t = 0; t < TM; ++t) {
                 // serpentine: every other column backwards
-                const int i = j % 2 * (TM - 2 * t - 1) + t;
+                const int i = j % 2 == 0 ? t : TM - t - 1;
                 acc[i][j] += dx_filter_frag[1][j / 4].data[j % 4] * dx_tile_frag[1].data[i];
             }
         }
@@ -473,12 +472,14 @@ extern "C" __global__ void __launch_bounds__(128, 5) conv_winograd_gradient_dx_p
     __syncthreads();
     #pragma unroll
     for (int e = 0; e < BM * (BN / 4); e += 128) {
-        const int n_i_tile_j_tile = n_i_tile_j_tile0 + (thread + e) / (BN / 4);
-        const int c_ = c0 + 4 * ((thread + e) % (BN / 4));
+        const int tile_m = (thread + e) / (BN / 4);
+        const int tile_n = 4 * ((thread + e) % (BN / 4));
+        const int n_i_tile_j_tile = n_i_tile_j_tile0 + tile_m;
+        const int c_ = c0 + tile_n;
         Vector<float, 4> slice_sums[2];
         #pragma unroll
         for (int s = 0; s < 2; ++s) {
-            slice_sums[s] = load<4>(&partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+            slice_sums[s] = load<4>(&partials[s][tile_m][tile_n]);
         }
         Vector<float, 4> dx_product4;
         #pragma unroll
@@ -498,30 +499,30 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx(
     const int j_tile = blockIdx.y * 2 + threadIdx.y;
     const int c = blockIdx.x * 128 + threadIdx.x;
 
-    const float dx_product_0_n_i_tile_j_ = dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_4_n_i_tile_j_ = dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_8_n_i_tile_j_ = dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am00 = dx_product_0_n_i_tile_j_ + dx_product_4_n_i_tile_j_ + dx_product_8_n_i_tile_j_;
-    const float dx_product_1_n_i_tile_j_ = dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_5_n_i_tile_j_ = dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_9_n_i_tile_j_ = dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am01 = dx_product_1_n_i_tile_j_ + dx_product_5_n_i_tile_j_ + dx_product_9_n_i_tile_j_;
-    const float dx_product_2_n_i_tile_j_ = dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_6_n_i_tile_j_ = dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_10_n_i_tile_j = dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am02 = dx_product_2_n_i_tile_j_ + dx_product_6_n_i_tile_j_ + dx_product_10_n_i_tile_j;
-    const float dx_product_3_n_i_tile_j_ = dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_7_n_i_tile_j_ = dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float dx_product_11_n_i_tile_j = dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am03 = dx_product_3_n_i_tile_j_ + dx_product_7_n_i_tile_j_ + dx_product_11_n_i_tile_j;
-    const float dx_product_12_n_i_tile_j = dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am10 = dx_product_4_n_i_tile_j_ - dx_product_8_n_i_tile_j_ - dx_product_12_n_i_tile_j;
-    const float dx_product_13_n_i_tile_j = dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am11 = dx_product_5_n_i_tile_j_ - dx_product_9_n_i_tile_j_ - dx_product_13_n_i_tile_j;
-    const float dx_product_14_n_i_tile_j = dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am12 = dx_product_6_n_i_tile_j_ - dx_product_10_n_i_tile_j - dx_product_14_n_i_tile_j;
-    const float dx_product_15_n_i_tile_j = dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
-    const float am13 = dx_product_7_n_i_tile_j_ - dx_product_11_n_i_tile_j - dx_product_15_n_i_tile_j;
+    const float dx_product_0 = dx_product[((n * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_4 = dx_product[(((4 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_8 = dx_product[(((8 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am00 = dx_product_0 + dx_product_4 + dx_product_8;
+    const float dx_product_1 = dx_product[(((N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_5 = dx_product[(((5 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_9 = dx_product[(((9 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am01 = dx_product_1 + dx_product_5 + dx_product_9;
+    const float dx_product_2 = dx_product[(((2 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_6 = dx_product[(((6 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_10 = dx_product[(((10 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am02 = dx_product_2 + dx_product_6 + dx_product_10;
+    const float dx_product_3 = dx_product[(((3 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_7 = dx_product[(((7 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float dx_product_11 = dx_product[(((11 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am03 = dx_product_3 + dx_product_7 + dx_product_11;
+    const float dx_product_12 = dx_product[(((12 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am10 = dx_product_4 - dx_product_8 - dx_product_12;
+    const float dx_product_13 = dx_product[(((13 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am11 = dx_product_5 - dx_product_9 - dx_product_13;
+    const float dx_product_14 = dx_product[(((14 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am12 = dx_product_6 - dx_product_10 - dx_product_14;
+    const float dx_product_15 = dx_product[(((15 * N + n) * 10 + i_tile) * 10 + j_tile) * C + c];
+    const float am13 = dx_product_7 - dx_product_11 - dx_product_15;
     dx[((n * H + 2 * i_tile) * W + 2 * j_tile) * C + c] = am00 + am01 + am02;
     if (2 * j_tile + 1 < W) {
         dx[((n * H + 2 * i_tile) * W + 2 * j_tile + 1) * C + c] = am01 - am02 - am03;
@@ -540,7 +541,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_winograd_gradient_dx(
 
 extern "C" size_t conv_winograd_gradient_workspace_bytes(void)
 {
-    return 256LL * ((64 * C * K + 255) / 256) + 256 * ((6400 * C * N + 255) / 256) + 256 * ((6400 * K * N + 255) / 256);
+    return 256 * ((64 * C * K + 255) / 256) + 256 * ((6400 * C * N + 255) / 256) + 256 * ((6400 * K * N + 255) / 256);
 }
 
 extern "C" cudaError_t conv_winograd_gradient_launch(
@@ -551,21 +552,21 @@ extern "C" cudaError_t conv_winograd_gradient_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, conv_winograd_gradient_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     float* const dx_filter = static_cast<float*>(workspace);
-    float* const dx_tile = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((64 * C * K + 255) / 256));
-    float* const dx_product = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((64 * C * K + 255) / 256) + 256 * ((6400 * K * N + 255) / 256));
+    float* const dx_tile = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((64 * C * K + 255) / 256));
+    float* const dx_product = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((64 * C * K + 255) / 256)
+        + 256 * ((6400 * K * N + 255) / 256));
     conv_winograd_gradient_dx_filter<<<dim3((C + 31) / 32, (K + 31) / 32), dim3(8, 32), 0, stream>>>(w, dx_filter);
     conv_winograd_gradient_dx_tile<<<dim3((K + 127) / 128, 3, 10 * N), dim3(32, 4), 0, stream>>>(dy, dx_tile);
     conv_winograd_gradient_dx_product<<<dim3((C + 63) / 64, (100 * N + 31) / 32, 16), dim3(128), 38400,
         stream>>>(dx_filter, dx_tile, dx_product);
     conv_winograd_gradient_dx<<<dim3((C + 127) / 128, 5, 10 * N), dim3(128, 2), 0, stream>>>(dx, dx_product);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

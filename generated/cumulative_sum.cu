@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
             x4[u] = load<4>(&x[i * N + first]);
         }
     }
-    // Exclusive prefix of each vector.
+    // exclusive prefix of each vector
     float sum_before[4];
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
         sum_before[u] = lane >= 1 ? warp_sum + exclusive_sum : warp_sum;
         warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
     }
-    // Scan of each vector, and the results.
+    // scan of each vector, and the results
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
         const int first = 4 * lane + 128 * u;

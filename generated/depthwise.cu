@@ -8,7 +8,7 @@
 // launch    grid (1, 2, 10), block (8, 16, 1); family stencil
 // bounds    9 of 9 accesses proved
 // analysis  sm_90: 5 accesses, 1 ideal, 4 costly
-//           worst: x[((n * C + c) * H + h) * W + j0_ - 1], 10 sectors, ideal 1; 9.4 on average
+//           worst: x[((n * C + c) * H + h) * W + j0 - 1], 10 sectors, ideal 1; 9.4 on average
 //           (32 bytes in 16 runs)
 //
 // Made by cugen 0.1.0 from depthwise.yaml (hash 7fd631453481fd23) for sm_90. Edit the spec, not this file.
@@ -59,31 +59,31 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(
     const int n = blockIdx.z / C;
     const int c = blockIdx.z % C;
     const int i = blockIdx.y * 16 + threadIdx.y;
-    const int j0_ = blockIdx.x * 64 + threadIdx.x * 8;
-    if (i >= H || j0_ >= W)
+    const int j0 = blockIdx.x * 64 + threadIdx.x * 8;
+    if (i >= H || j0 >= W)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float x_window[3][10];
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = i + row - 1;
         Vector<__half, 8> x8 = {};
         if (h >= 0 && h < H) {
-            // x[((n * C + c) * H + h) * W + j0_]: 11 sectors, ideal 10; 9.9 on average (misaligned by 16 bytes)
-            x8 = load<8>(&x[((n * C + c) * H + h) * W + j0_]);
+            // x[((n * C + c) * H + h) * W + j0]: 11 sectors, ideal 10; 9.9 on average (misaligned by 16 bytes)
+            x8 = load<8>(&x[((n * C + c) * H + h) * W + j0]);
         }
         #pragma unroll
         for (int v = 0; v < 8; ++v) {
             x_window[row][v + 1] = __half2float(x8.data[v]);
         }
-        // x[((n * C + c) * H + h) * W + j0_ - 1]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
-        const float x_value = h >= 0 && h < H && j0_ - 1 >= 0
-            ? __half2float(x[((n * C + c) * H + h) * W + j0_ - 1]) : 0.0f;
+        // x[((n * C + c) * H + h) * W + j0 - 1]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
+        const float x_value = h >= 0 && h < H && j0 - 1 >= 0
+            ? __half2float(x[((n * C + c) * H + h) * W + j0 - 1]) : 0.0f;
         x_window[row][0] = x_value;
-        // x[((n * C + c) * H + h) * W + j0_ + 8]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
-        const float x_value_ = h >= 0 && h < H && j0_ + 8 < W
-            ? __half2float(x[((n * C + c) * H + h) * W + j0_ + 8]) : 0.0f;
+        // x[((n * C + c) * H + h) * W + j0 + 8]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
+        const float x_value_ = h >= 0 && h < H && j0 + 8 < W
+            ? __half2float(x[((n * C + c) * H + h) * W + j0 + 8]) : 0.0f;
         x_window[row][9] = x_value_;
     }
 
@@ -101,8 +101,8 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(
         }
         y8.data[v] = __float2half_rn(sum);
     }
-    // y[((n * C + c) * H + i) * W + j0_]: 11 sectors, ideal 10; 10.14 on average (misaligned by 16 bytes)
-    store<8>(&y[((n * C + c) * H + i) * W + j0_], y8);
+    // y[((n * C + c) * H + i) * W + j0]: 11 sectors, ideal 10; 10.14 on average (misaligned by 16 bytes)
+    store<8>(&y[((n * C + c) * H + i) * W + j0], y8);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

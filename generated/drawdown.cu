@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
                 price4[u] = load<4>(&price[t * K + first]);
             }
         }
-        // Aggregate of the thread's elements, then the exclusive prefix of its part of the column.
+        // aggregate of the thread's elements, then the exclusive prefix of its part of the column
         Vector<float, 4> partial_largest;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
         for (int v = 0; v < 4; ++v) {
             largest.data[v] = maximum(largest.data[v], partial_largest.data[v]);
         }
-        // Scan of the elements, and the results.
+        // scan of the elements, and the results
         #pragma unroll
         for (int u = 0; u < 8; ++u) {
             const int t = start + threadIdx.y * 8 + u;

@@ -11,7 +11,7 @@
 // Made by cugen 0.1.0 from enlarge.yaml (hash 6f08bb8ddda3d5c2) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   y[i * N + j0_]  16 sectors, ideal 16 (512 contiguous bytes)
+//   y[i * N + j0]  16 sectors, ideal 16 (512 contiguous bytes)
 
 constexpr int H = 270;
 constexpr int W = 480;
@@ -42,21 +42,21 @@ extern "C" __global__ void __launch_bounds__(256) enlarge(
     float* __restrict__ y)
 {
     const int i = blockIdx.y * 8 + threadIdx.y;
-    const int j0_ = blockIdx.x * 128 + threadIdx.x * 4;
-    if (i >= M || j0_ >= N)
+    const int j0 = blockIdx.x * 128 + threadIdx.x * 4;
+    if (i >= M || j0 >= N)
         return;
 
     const float x_y = (i + 0.5f) * ((float)H / (float)M) - 0.5f;
     Vector<float, 4> y4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        const int j = j0_ + v;
+        const int j = j0 + v;
         const float x_x = (j + 0.5f) * ((float)W / (float)N) - 0.5f;
-        // tex2D<float>(x_texture, x_x + 0.5f, x_y + 0.5f): unknown: the sectors of 2-D texture fetches are not modelled
+        // x_texture: unknown: the sectors of 2-D texture fetches are not modelled
         const float x_value = tex2D<float>(x_texture, x_x + 0.5f, x_y + 0.5f);
         y4.data[v] = x_value;
     }
-    store<4>(&y[i * N + j0_], y4);
+    store<4>(&y[i * N + j0], y4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
@@ -128,8 +128,8 @@ extern "C" cudaError_t enlarge_launch(
 {
     cudaError_t status = cudaSuccess;
     cudaTextureObject_t x_texture = 0;
-    status = enlarge_texture_2d(x, (long long)W, (long long)H, 4LL * W, cudaCreateChannelDesc<float>(),
-        cudaAddressModeClamp, cudaFilterModeLinear, &x_texture);
+    status = enlarge_texture_2d(x, W, H, 4 * W, cudaCreateChannelDesc<float>(), cudaAddressModeClamp,
+        cudaFilterModeLinear, &x_texture);
     if (status != cudaSuccess)
         return status;
     enlarge<<<dim3((N + 127) / 128, (M + 7) / 8), dim3(32, 8), 0, stream>>>(x_texture, y);

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
         sum += (double)x_value;
     }
 
-    // Block reduction: warp shuffles, then shared memory between warps.
+    // block reduction: warp shuffles, then shared memory between warps
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
         sum += total_parts_part;
     }
 
-    // Warp-shuffle reduction: every lane gets the result.
+    // reduction by warp shuffles: every lane gets the result
     #pragma unroll
     for (int lanes = 2; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
 
 extern "C" size_t full_sum_workspace_bytes(void)
 {
-    return 256LL;
+    return 256;
 }
 
 extern "C" cudaError_t full_sum_launch(
@@ -134,15 +134,15 @@ extern "C" cudaError_t full_sum_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, full_sum_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     double* const total_parts = static_cast<double*>(workspace);
     full_sum_total_parts<<<dim3(23), dim3(1024), 0, stream>>>(x, total_parts);
     full_sum_total<<<dim3(1), dim3(4), 0, stream>>>(total, total_parts);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

@@ -61,12 +61,7 @@ extern "C" __global__ void __launch_bounds__(256) gather(
     const int ids_i = ids[i];
     // table[ids_i * D + j]: unknown: the subscript depends on the value ids_i, which is read from memory
     const auto table4 = load<4>(&table[ids_i * D + j]);
-    Vector<float, 4> rows4;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        rows4.data[v] = table4.data[v];
-    }
-    store<4>(&rows[i * D + j], rows4);
+    store<4>(&rows[i * D + j], table4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -18,7 +18,7 @@
 //   b_global[(BK * stage + r) * N]  16 sectors, ideal 16 (512 bytes in 4 runs)
 //   As[0][0][thread_m]              2 wavefronts, ideal 2 (conflict-free)
 //   Bs[0][0][thread_n]              2 wavefronts, ideal 2 (conflict-free)
-//   b_global[(r + prefetch_k) * N]  16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(prefetch_k + r) * N]  16 sectors, ideal 16 (512 bytes in 4 runs)
 //   As[read_stage][k][thread_m]     2 wavefronts, ideal 2 (conflict-free)
 //   Bs[read_stage][k][thread_n]     2 wavefronts, ideal 2 (conflict-free)
 //   As[next_stage][0][thread_m]     2 wavefronts, ideal 2 (conflict-free)
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
             // Bs[write_stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
-            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
+            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(prefetch_k + r) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll
@@ -160,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j];
                 }
             }
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += a_frag[1].data[i] * b_frag[1].data[j];
             }
         }

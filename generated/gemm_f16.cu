@@ -17,7 +17,7 @@
 //   a_global[(BK * stage + r) * M]  16 sectors, ideal 16 (512 bytes in 8 runs)
 //   As[0][0][thread_m]              2 wavefronts, ideal 2 (conflict-free)
 //   Bs[0][0][thread_n]              2 wavefronts, ideal 2 (conflict-free)
-//   a_global[(r + prefetch_k) * M]  16 sectors, ideal 16 (512 bytes in 8 runs)
+//   a_global[(prefetch_k + r) * M]  16 sectors, ideal 16 (512 bytes in 8 runs)
 //   As[read_stage][k][thread_m]     2 wavefronts, ideal 2 (conflict-free)
 //   Bs[read_stage][k][thread_n]     2 wavefronts, ideal 2 (conflict-free)
 //   As[next_stage][0][thread_m]     2 wavefronts, ideal 2 (conflict-free)
@@ -119,13 +119,13 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
             // As[write_stage][a_k + r][a_m]: unknown: it depends on where its sources are in 128-byte lines
-            __pipeline_memcpy_async(&As[write_stage][a_k + r][a_m], &a_global[(r + prefetch_k) * M], 16);
+            __pipeline_memcpy_async(&As[write_stage][a_k + r][a_m], &a_global[(prefetch_k + r) * M], 16);
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
-            // b_global[(r + prefetch_k) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
+            // b_global[(prefetch_k + r) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
             // Bs[write_stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
-            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16,
+            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(prefetch_k + r) * N], 16,
                 n0 + b_n < N ? 0 : 16);
         }
         __pipeline_commit();
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += __half2float(a_frag[(k + 1) % 2].data[i]) * __half2float(b_frag[(k + 1) % 2].data[j]);
                 }
             }
@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += __half2float(a_frag[1].data[i]) * __half2float(b_frag[1].data[j]);
             }
         }

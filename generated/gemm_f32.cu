@@ -134,9 +134,9 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
-            // b_global[(r + prefetch_k) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
+            // b_global[(prefetch_k + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[write_stage][b_k + r][b_n]: unknown: it depends on where its sources are in 128-byte lines
-            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
+            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(prefetch_k + r) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2].data[j];
                 }
             }
@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1].data[j];
             }
         }

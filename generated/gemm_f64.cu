@@ -18,8 +18,8 @@
 //   b_global[c * K + BK * stage + r]      8 sectors, ideal 8 (256 bytes in 8 runs)
 //   As[0][0][thread_m + 8 * u]            2 wavefronts, ideal 2 (conflict-free)
 //   Bs[0][0][thread_n + 16 * u]           2 wavefronts, ideal 2 (conflict-free)
-//   a_global[c * K + r + prefetch_k]      8 sectors, ideal 8 (256 bytes in 8 runs)
-//   b_global[c * K + r + prefetch_k]      8 sectors, ideal 8 (256 bytes in 8 runs)
+//   a_global[c * K + prefetch_k + r]      8 sectors, ideal 8 (256 bytes in 8 runs)
+//   b_global[c * K + prefetch_k + r]      8 sectors, ideal 8 (256 bytes in 8 runs)
 //   As[read_stage][k][thread_m + 8 * u]   2 wavefronts, ideal 2 (conflict-free)
 //   Bs[read_stage][k][thread_n + 16 * u]  2 wavefronts, ideal 2 (conflict-free)
 //   As[next_stage][0][thread_m + 8 * u]   2 wavefronts, ideal 2 (conflict-free)
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int c = 0; c < BM; c += 16) {
                 // As[write_stage][a_k + r][a_m + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&As[write_stage][a_k + r][a_m + c], &a_global[c * K + r + prefetch_k], 8);
+                __pipeline_memcpy_async(&As[write_stage][a_k + r][a_m + c], &a_global[c * K + prefetch_k + r], 8);
             }
         }
         #pragma unroll
@@ -143,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int c = 0; c < BN; c += 16) {
                 // Bs[write_stage][b_k + r][b_n + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n + c], &b_global[c * K + r + prefetch_k], 8);
+                __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n + c], &b_global[c * K + prefetch_k + r], 8);
             }
         }
         __pipeline_commit();
@@ -162,7 +162,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2][i / 2].data[i % 2] * b_frag[(k + 1) % 2][j / 2].data[j % 2];
                 }
             }
@@ -184,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += a_frag[1][i / 2].data[i % 2] * b_frag[1][j / 2].data[j % 2];
             }
         }

@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] = wrapping_add(acc[i][j], a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j]);
                 }
             }
@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] = wrapping_add(acc[i][j], a_frag[1].data[i] * b_frag[1].data[j]);
             }
         }

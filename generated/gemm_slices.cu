@@ -21,14 +21,13 @@
 //   b_shared[0][0][32 * u]                              2 wavefronts, ideal 2 (conflict-free)
 //   a_global[c * K + prefetch_k]                        4 sectors, ideal 4 (128 bytes in 4 runs)
 //   Bs[write_stage][b_k + r][b_n]                       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   b_global[(r + prefetch_k) * N]                      16 sectors, ideal 16 (512 bytes in 2 runs)
+//   b_global[(prefetch_k + r) * N]                      16 sectors, ideal 16 (512 bytes in 2 runs)
 //   a_shared[read_stage][k][0]                          2 wavefronts, ideal 2 (conflict-free)
 //   b_shared[read_stage][k][32 * u]                     2 wavefronts, ideal 2 (conflict-free)
 //   a_shared[next_stage][0][0]                          2 wavefronts, ideal 2 (conflict-free)
 //   b_shared[next_stage][0][32 * u]                     2 wavefronts, ideal 2 (conflict-free)
 //   partials[k_slice][thread_m + i][thread_n + 32 * g]  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]
-//       4 wavefronts, ideal 4 (128 words over 32 banks)
+//   partials[s][tile_m][tile_n]                         4 wavefronts, ideal 4 (128 words over 32 banks)
 //   C[m * N + n]                                        16 sectors, ideal 16 (512 bytes in 2 runs)
 
 #include <cuda_pipeline_primitives.h>
@@ -144,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             if (k == BK / 4 / 2) {
                 #pragma unroll
                 for (int r = 0; r < BK / 4; r += 4) {
-                    __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
+                    __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(prefetch_k + r) * N], 16);
                 }
                 __pipeline_commit();
             }
@@ -158,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
                 #pragma unroll
                 for (int t = 0; t < TM; ++t) {
                     // serpentine: every other column backwards
-                    const int i = j % 2 * (TM - 2 * t - 1) + t;
+                    const int i = j % 2 == 0 ? t : TM - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2][j / 4].data[j % 4];
                 }
             }
@@ -177,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             #pragma unroll
             for (int t = 0; t < TM; ++t) {
                 // serpentine: every other column backwards
-                const int i = j % 2 * (TM - 2 * t - 1) + t;
+                const int i = j % 2 == 0 ? t : TM - t - 1;
                 acc[i][j] += a_frag[1].data[i] * b_frag[1][j / 4].data[j % 4];
             }
         }
@@ -205,12 +204,14 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     __syncthreads();
     #pragma unroll
     for (int e = 0; e < BM * (BN / 4); e += 256) {
-        const int m = m0 + (thread + e) / (BN / 4);
-        const int n = n0 + 4 * ((thread + e) % (BN / 4));
+        const int tile_m = (thread + e) / (BN / 4);
+        const int tile_n = 4 * ((thread + e) % (BN / 4));
+        const int m = m0 + tile_m;
+        const int n = n0 + tile_n;
         Vector<float, 4> slice_sums[4];
         #pragma unroll
         for (int s = 0; s < 4; ++s) {
-            slice_sums[s] = load<4>(&partials[s][(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+            slice_sums[s] = load<4>(&partials[s][tile_m][tile_n]);
         }
         Vector<float, 4> c4;
         #pragma unroll

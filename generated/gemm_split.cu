@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j];
                 }
             }
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += a_frag[1].data[i] * b_frag[1].data[j];
             }
         }
@@ -227,7 +227,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
 
 extern "C" size_t gemm_split_workspace_bytes(void)
 {
-    return 256LL * ((32768 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256)
+    return 256 * ((32768 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256)
         + 256 * ((4 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256);
 }
 
@@ -239,17 +239,17 @@ extern "C" cudaError_t gemm_split_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, gemm_split_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     unsigned int* const C_arrivals = static_cast<unsigned int*>(workspace);
     float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((4 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256));
-    cudaMemsetAsync(C_arrivals, 0, 4LL * ((M + 31) / 32) * ((N + 63) / 64), stream);
+        + 256 * ((4 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256));
+    cudaMemsetAsync(C_arrivals, 0, 4 * ((M + 31) / 32) * ((N + 63) / 64), stream);
     gemm_split<<<dim3(4 * ((M + 31) / 32) * ((N + 63) / 64)), dim3(128), 0, stream>>>(A, B, C, C_arrivals, C_partials);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

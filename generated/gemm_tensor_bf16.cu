@@ -13,21 +13,21 @@
 // Made by cugen 0.1.0 from gemm_tensor_bf16.yaml (hash 2e493dfef3d29d7a) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   a_global[c * K + BK * stage]                                    8 sectors, ideal 8 (at any M)
-//   b_global[c * K + BK * stage]                                    8 sectors, ideal 8 (at any M)
-//   As[0][a_frag_m + 16 * i][a_swizzle]                             4 wavefronts, ideal 4 (at any M)
-//   Bs[0][b_frag_n + 8 * j][b_swizzle]                              4 wavefronts, ideal 4 (at any M)
-//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                4 wavefronts, ideal 4 (at any M)
-//   Bs[read_stage][b_frag_n + 8 * j][k ^ b_swizzle]                 4 wavefronts, ideal 4 (at any M)
-//   a_global[(k - 16) * K + prefetch_k]                             16 sectors, ideal 16 (at any M)
-//   b_global[(k - 16) * K + prefetch_k]                             16 sectors, ideal 16 (at any M)
-//   a_global[(BK - 16) * K + prefetch_k]                            16 sectors, ideal 16 (at any M)
-//   b_global[(BK - 16) * K + prefetch_k]                            16 sectors, ideal 16 (at any M)
-//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                    4 wavefronts, ideal 4 (at any M)
-//   Bs[next_stage][b_frag_n + 8 * j][b_swizzle]                     4 wavefronts, ideal 4 (at any M)
-//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (at any M)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (at any M)
-//   C[m * N + n]                                                    8 sectors, ideal 8 (at any M)
+//   a_global[c * K + BK * stage]                      8 sectors, ideal 8 (at any M)
+//   b_global[c * K + BK * stage]                      8 sectors, ideal 8 (at any M)
+//   As[0][a_frag_m + 16 * i][a_swizzle]               4 wavefronts, ideal 4 (at any M)
+//   Bs[0][b_frag_n + 8 * j][b_swizzle]                4 wavefronts, ideal 4 (at any M)
+//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]  4 wavefronts, ideal 4 (at any M)
+//   Bs[read_stage][b_frag_n + 8 * j][k ^ b_swizzle]   4 wavefronts, ideal 4 (at any M)
+//   a_global[(k - 16) * K + prefetch_k]               16 sectors, ideal 16 (at any M)
+//   b_global[(k - 16) * K + prefetch_k]               16 sectors, ideal 16 (at any M)
+//   a_global[(BK - 16) * K + prefetch_k]              16 sectors, ideal 16 (at any M)
+//   b_global[(BK - 16) * K + prefetch_k]              16 sectors, ideal 16 (at any M)
+//   As[next_stage][a_frag_m + 16 * i][a_swizzle]      4 wavefronts, ideal 4 (at any M)
+//   Bs[next_stage][b_frag_n + 8 * j][b_swizzle]       4 wavefronts, ideal 4 (at any M)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]        2 wavefronts, ideal 2 (at any M)
+//   c_tile[tile_m][tile_n]                            4 wavefronts, ideal 4 (at any M)
+//   C[m * N + n]                                      8 sectors, ideal 8 (at any M)
 
 #include <cuda_bf16.h>
 #include <cuda_pipeline_primitives.h>
@@ -122,8 +122,9 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_bf16(
     // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
+    const int warp_n = WN * warp;
     const int thread_m = lane_m;
-    const int thread_n = WN * warp + 2 * lane_n;
+    const int thread_n = warp_n + 2 * lane_n;
     const int a_k = 8 * (thread % 4);
     const int a_m = thread / 4;
     const int a_frag_k = 8 * (lane / 16);
@@ -133,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_bf16(
     const int b_k = 8 * (thread % 4);
     const int b_n = thread / 4;
     const int b_frag_k = 8 * (lane / 8 % 2);
-    const int b_frag_n = 8 * (lane / 16) + lane % 8 + WN * warp;
+    const int b_frag_n = warp_n + 8 * (lane / 16) + lane % 8;
     const int b_swizzle = b_frag_k ^ (8 * (lane % 8 / 2));
     const int b_swizzled_k = b_k ^ (8 * (b_n / 2 % 4));
 
@@ -250,10 +251,12 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_bf16(
     __syncthreads();
     #pragma unroll
     for (int e = 0; e < BM * (BN / 4); e += 64) {
-        const int m = m0 + (thread + e) / (BN / 4);
-        const int n = n0 + 4 * ((thread + e) % (BN / 4));
+        const int tile_m = (thread + e) / (BN / 4);
+        const int tile_n = 4 * ((thread + e) % (BN / 4));
+        const int m = m0 + tile_m;
+        const int n = n0 + tile_n;
         if (m < M) {
-            const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+            const auto sums = load<4>(&c_tile[tile_m][tile_n]);
             Vector<__nv_bfloat16, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {

@@ -16,17 +16,17 @@
 // Made by cugen 0.1.0 from gemm_tensor_f16.yaml (hash 463cd9479cec57a5) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[0][a_frag_k][a_frag_m + 16 * i]                              4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]      4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[read_stage][a_frag_k + k][a_frag_m + 16 * i]                 4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[0][a_frag_k][a_frag_m + 16 * i]                          4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[read_stage][a_frag_k + k][a_frag_m + 16 * i]             4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[read_stage][b_frag_k + k][(b_frag_n + 8 * j) ^ (8 * ((b_frag_k + k) % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[next_stage][a_frag_k][a_frag_m + 16 * i]                     4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_k][a_frag_m + 16 * i]                 4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]
 //       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   bias[n]                                                         8 sectors, ideal 8 (256 contiguous bytes)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                  2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[tile_m][tile_n]                                      4 wavefronts, ideal 4 (128 words over 32 banks)
+//   bias[n]                                                     8 sectors, ideal 8 (256 contiguous bytes)
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
@@ -147,8 +147,9 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
+    const int warp_n = WN * warp;
     const int thread_m = lane_m;
-    const int thread_n = WN * warp + 2 * lane_n;
+    const int thread_n = warp_n + 2 * lane_n;
     const int a_k = thread / 4;
     const int a_m = 8 * (thread % 4);
     const int a_frag_k = 8 * (lane / 16) + lane % 8;
@@ -156,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     const int b_k = thread / 8;
     const int b_n = 8 * (thread % 8);
     const int b_frag_k = lane % 16;
-    const int b_frag_n = 8 * (lane / 16) + WN * warp;
+    const int b_frag_n = warp_n + 8 * (lane / 16);
 
     float acc[TM][TN] = {};
 
@@ -201,11 +202,11 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
         __pipeline_memcpy_async(&As[write_stage][a_k][a_m], &a_global[prefetch_k * M], 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 16) {
-            // b_global[(r + prefetch_k) * N]: 18 sectors, ideal 16 (512 bytes in 4 runs)
+            // b_global[(prefetch_k + r) * N]: 18 sectors, ideal 16 (512 bytes in 4 runs)
             // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))]: unknown: it depends on where
             // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 8))],
-                &b_global[(r + prefetch_k) * N], 16);
+                &b_global[(prefetch_k + r) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll
@@ -268,9 +269,11 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
     __syncthreads();
     #pragma unroll
     for (int e = 0; e < BM * (BN / 4); e += 128) {
-        const int m = m0 + (thread + e) / (BN / 4);
-        const int n = n0 + 4 * ((thread + e) % (BN / 4));
-        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        const int tile_m = (thread + e) / (BN / 4);
+        const int tile_n = 4 * ((thread + e) % (BN / 4));
+        const int m = m0 + tile_m;
+        const int n = n0 + tile_n;
+        const auto sums = load<4>(&c_tile[tile_m][tile_n]);
         const auto bias4 = load<4>(&bias[n]);
         Vector<__half, 4> c4;
         #pragma unroll

@@ -21,7 +21,7 @@
 //   Bs[0][lane_n][b_frag_n + 8 * j]                                2 wavefronts, ideal 2 (64 words over 32 banks)
 //   As[write_stage][a_m + c][a_swizzled_k]                         4 wavefronts, ideal 4 (128 words over 32 banks)
 //   a_global[c * K + prefetch_k]                                   16 sectors, ideal 16 (512 bytes in 4 runs)
-//   b_global[(r + prefetch_k) * N]                                 16 sectors, ideal 16 (512 bytes in 2 runs)
+//   b_global[(prefetch_k + r) * N]                                 16 sectors, ideal 16 (512 bytes in 2 runs)
 //   As[read_stage][thread_m + 16 * i + 8 * h][lane_n + (k ^ a_swizzle)]
 //       2 wavefronts, ideal 2 (64 words over 32 banks)
 //   Bs[read_stage][lane_n + k][b_frag_n + 8 * j]                   2 wavefronts, ideal 2 (64 words over 32 banks)
@@ -100,9 +100,11 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
-    const int thread_m = WM * (warp / 2) + lane_m;
-    const int thread_n = WN * (warp % 2) + 2 * lane_n;
-    const int b_frag_n = WN * (warp % 2) + lane_m;
+    const int warp_m = WM * (warp / 2);
+    const int warp_n = WN * (warp % 2);
+    const int thread_m = warp_m + lane_m;
+    const int thread_n = warp_n + 2 * lane_n;
+    const int b_frag_n = warp_n + lane_m;
     const int a_k = 2 * (thread % 8);
     const int a_m = thread / 8;
     const int a_swizzle = 4 * (lane_m % 4);
@@ -155,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
             // Bs[write_stage][b_k + r][b_n]: 8 wavefronts, ideal 4; 7 on average (8 lanes copy from 1 line to 2)
-            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(r + prefetch_k) * N], 16);
+            __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n], &b_global[(prefetch_k + r) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll

@@ -104,8 +104,9 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
     // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
+    const int warp_n = WN * warp;
     const int thread_m = lane_m;
-    const int thread_n = WN * warp + 2 * lane_n;
+    const int thread_n = warp_n + 2 * lane_n;
     const int a_k = 16 * (thread % 4);
     const int a_m = thread / 4;
     const int a_frag_k = 16 * (lane / 16);
@@ -115,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_int8(
     const int b_k = thread / 32;
     const int b_n = thread % 32;
     const int b_frag_k = 16 * (lane / 8 % 2);
-    const int b_frag_n = 8 * (lane / 16) + lane % 8 + WN * warp;
+    const int b_frag_n = warp_n + 8 * (lane / 16) + lane % 8;
     const int b_swizzle = b_frag_k ^ (16 * (lane % 8 / 2));
 
     int acc[TM][TN] = {};

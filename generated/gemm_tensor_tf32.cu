@@ -120,9 +120,10 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_tf32(
     // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
+    const int warp_n = WN * warp;
     const int thread_m = lane_m;
-    const int thread_n = WN * warp + 2 * lane_n;
-    const int b_frag_n = WN * warp + lane_m;
+    const int thread_n = warp_n + 2 * lane_n;
+    const int b_frag_n = warp_n + lane_m;
     const int a_k = 4 * (thread % 4);
     const int a_m = thread / 4;
     const int a_frag_k = 4 * (lane / 16);
@@ -184,11 +185,11 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_tf32(
         __pipeline_memcpy_async(&As[write_stage][a_m][a_swizzled_k], &a_global[prefetch_k], 16);
         #pragma unroll
         for (int r = 0; r < BK; r += 8) {
-            // b_global[(r + prefetch_k) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
+            // b_global[(prefetch_k + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))]: unknown: it depends on where
             // its sources are in 128-byte lines
             __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n ^ (8 * ((b_k + r) % 4))],
-                &b_global[(r + prefetch_k) * N], 16);
+                &b_global[(prefetch_k + r) * N], 16);
         }
         __pipeline_commit();
         #pragma unroll

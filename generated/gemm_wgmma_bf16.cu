@@ -21,8 +21,8 @@
 //   A_map(k0, m0)                                        256 sectors, ideal 256 (at any M)
 //   Bs[stage][0][0]                                      64 wavefronts, ideal 64 (at any M)
 //   B_map(k0, n0)                                        256 sectors, ideal 256 (at any M)
-//   As[stage][0][k]                                      16 wavefronts, ideal 16 (at any M)
-//   Bs[stage][0][k]                                      16 wavefronts, ideal 16 (at any M)
+//   k_major_matrix(&As[stage][0][0], k)                  16 wavefronts, ideal 16 (at any M)
+//   k_major_matrix(&Bs[stage][0][0], k)                  16 wavefronts, ideal 16 (at any M)
 //   bias[n]                                              1 sector, ideal 1 (at any M)
 //   c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle]  1 wavefront, ideal 1 (at any M)
 //   c_tile[0][0][0][0]                                   64 wavefronts, ideal 64 (at any M)
@@ -387,9 +387,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_bf16(
                     Vector<__nv_bfloat16, 2> c2;
                     #pragma unroll
                     for (int v = 0; v < 2; ++v) {
-                        const float accumulated_value = acc[h][2 * g + v];
-                        const float bias_value = bias2.data[v];
-                        const float total = accumulated_value + bias_value;
+                        const float total = acc[h][2 * g + v] + bias2.data[v];
                         c2.data[v] = __float2bfloat16_rn(0.5f * total * (1.0f + erff(0.70710678f * total)));
                     }
                     store<2>(&c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle], c2);
@@ -466,16 +464,16 @@ extern "C" cudaError_t gemm_wgmma_bf16_launch(
     cudaFuncSetAttribute(gemm_wgmma_bf16, cudaFuncAttributeMaxDynamicSharedMemorySize, 57392);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {K, M}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {(long long)K, (long long)N},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {K, N}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {(long long)N, (long long)M},
-            {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
+        status = gemm_wgmma_bf16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {N, M}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_bf16<<<dim3(min(3 * ((M + 63) / 64), 132)), dim3(160), 57392, stream>>>(A_map, B_map, C_map, bias, M);

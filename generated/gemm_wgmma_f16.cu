@@ -19,8 +19,8 @@
 //   As[stage][0][0]                                      64 wavefronts, ideal 64 (consecutive bytes)
 //   A_map(k0, m0)                                        256 sectors, ideal 256 (64 x 128 bytes)
 //   Bs[stage][0][0][0]                                   64 wavefronts, ideal 64 (consecutive bytes)
-//   As[stage][0][k]                                      16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k][0]                                   16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)                  16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   mn_major_matrix<8192>(&Bs[stage][0][0][0], k)        16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle]  1 wavefront, ideal 1 (conflict-free)
 //   c_tile[0][0][0][0]                                   64 wavefronts, ideal 64 (consecutive bytes)
 
@@ -460,16 +460,16 @@ extern "C" cudaError_t gemm_wgmma_f16_launch(
     cudaFuncSetAttribute(gemm_wgmma_f16, cudaFuncAttributeMaxDynamicSharedMemorySize, 40992);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_f16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {(long long)K, (long long)M}, {2LL * K},
-            {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_f16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {K, M}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_f16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {(long long)N, (long long)K}, {2LL * N},
-            {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_f16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {N, K}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_f16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {(long long)N, (long long)M}, {2LL * N},
-            {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
+        status = gemm_wgmma_f16_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {N, M}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_f16<<<dim3(132), dim3(160), 40992, stream>>>(A_map, B_map, C_map);

@@ -15,16 +15,16 @@
 // Made by cugen 0.1.0 from gemm_wgmma_fp8.yaml (hash 866e1b6caf7fdd69) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(k0, m0)                                512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][0][0]                              96 wavefronts, ideal 96 (consecutive bytes)
-//   B_map(k0, n0)                                384 sectors, ideal 384 (96 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                 16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k]                              24 wavefronts, ideal 24 (swizzled rows of 128 bytes)
+//   As[stage][0][0]                                   128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(k0, m0)                                     512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][0][0]                                   96 wavefronts, ideal 96 (consecutive bytes)
+//   B_map(k0, n0)                                     384 sectors, ideal 384 (96 x 128 bytes)
+//   k_major_matrix(&As[stage][64 * warpgroup][0], k)  16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&Bs[stage][0][0], k)               24 wavefronts, ideal 24 (swizzled rows of 128 bytes)
 //   c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk][0][0]               32 wavefronts, ideal 32 (consecutive bytes)
-//   C_map(n0 + 32 * chunk, m0 + 64 * warpgroup)  128 sectors, ideal 128 (64 x 64 bytes)
+//   c_tile[warpgroup][chunk][0][0]                    32 wavefronts, ideal 32 (consecutive bytes)
+//   C_map(n0 + 32 * chunk, m0 + 64 * warpgroup)       128 sectors, ideal 128 (64 x 64 bytes)
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
@@ -466,16 +466,16 @@ extern "C" cudaError_t gemm_wgmma_fp8_launch(
     cudaFuncSetAttribute(gemm_wgmma_fp8, cudaFuncAttributeMaxDynamicSharedMemorySize, 110640);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_fp8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, A, {(long long)K, (long long)M},
-            {(long long)K}, {128, 128}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_fp8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, A, {K, M}, {K}, {128, 128},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_fp8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, B, {(long long)K, (long long)N},
-            {(long long)K}, {128, 96}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_fp8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, B, {K, N}, {K}, {128, 96},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_fp8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {(long long)N, (long long)M}, {2LL * N},
-            {32, 64}, CU_TENSOR_MAP_SWIZZLE_64B, &C_map);
+        status = gemm_wgmma_fp8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {N, M}, {2 * N}, {32, 64},
+            CU_TENSOR_MAP_SWIZZLE_64B, &C_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_fp8<<<dim3(4), dim3(384), 110640, stream>>>(A_map, B_map, C_map, scale);

@@ -23,13 +23,13 @@
 //   B_copy[n * (128 * ((K + 127) / 128)) + k]  8 sectors, ideal 8 (256 bytes in 4 runs)
 //
 // Ideal accesses of gemm_wgmma_int8_C, without a remark in the code:
-//   As[stage][0][0]       64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)         256 sectors, ideal 256 (64 x 128 bytes)
-//   B_copys[stage][0][0]  32 wavefronts, ideal 32 (consecutive bytes)
-//   B_copy_map(k0, n0)    128 sectors, ideal 128 (32 x 128 bytes)
-//   As[stage][0][k]       16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   B_copys[stage][0][k]  8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
-//   C[m * N + n]          8 sectors, ideal 8 (256 bytes in 8 runs)
+//   As[stage][0][0]                           64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0, m0)                             256 sectors, ideal 256 (64 x 128 bytes)
+//   B_copys[stage][0][0]                      32 wavefronts, ideal 32 (consecutive bytes)
+//   B_copy_map(k0, n0)                        128 sectors, ideal 128 (32 x 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)       16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&B_copys[stage][0][0], k)  8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
+//   C[m * N + n]                              8 sectors, ideal 8 (256 bytes in 8 runs)
 
 #if defined(__CUDACC_RTC__)
 // As cuda.h declares it, which NVRTC can't include for want of the C library's headers.
@@ -360,7 +360,7 @@ constexpr int M = 64;
 
 extern "C" size_t gemm_wgmma_int8_workspace_bytes(void)
 {
-    return 256LL * ((128 * N * ((K + 127) / 128) + K + 255 - 128 * ((K + 127) / 128)) / 256);
+    return 256 * ((128 * N * ((K + 127) / 128) + K + 255 - 128 * ((K + 127) / 128)) / 256);
 }
 
 // Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
@@ -408,8 +408,8 @@ extern "C" cudaError_t gemm_wgmma_int8_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, gemm_wgmma_int8_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
@@ -418,19 +418,19 @@ extern "C" cudaError_t gemm_wgmma_int8_launch(
     cudaFuncSetAttribute(gemm_wgmma_int8_C, cudaFuncAttributeMaxDynamicSharedMemorySize, 24592);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_int8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, A, {(long long)K, (long long)M},
-            {(long long)K}, {128, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_int8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, A, {K, M}, {K}, {128, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_copy_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_int8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, B_copy, {(long long)K, (long long)N},
-            {128LL * ((K + 127) / 128)}, {128, 32}, CU_TENSOR_MAP_SWIZZLE_128B, &B_copy_map);
-    if (status != cudaSuccess && memory == nullptr)
+        status = gemm_wgmma_int8_tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, B_copy, {K, N}, {128 * ((K + 127) / 128)},
+            {128, 32}, CU_TENSOR_MAP_SWIZZLE_128B, &B_copy_map);
+    if (status != cudaSuccess && allocates)
         cudaFreeAsync(workspace, stream);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_int8_B_copy<<<dim3((K + 63) / 64, (N + 63) / 64), dim3(8, 32), 0, stream>>>(B, B_copy);
     gemm_wgmma_int8_C<<<dim3(3), dim3(160), 24592, stream>>>(A_map, B_copy_map, C);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

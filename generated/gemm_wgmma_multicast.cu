@@ -16,13 +16,13 @@
 // Made by cugen 0.1.0 from gemm_wgmma_multicast.yaml (hash 772d9b02def43cf4) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]            64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)              256 sectors, ideal 256 (64 x 128 bytes)
-//   Bs[stage][32 * rank][0]    64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(k0, n0 + 32 * rank)  128 sectors, ideal 128 (32 x 128 bytes)
-//   As[stage][0][k]            16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k]            16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   C[m * N + n]               8 sectors, ideal 8 (256 bytes in 8 runs)
+//   As[stage][0][0]                      64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0, m0)                        256 sectors, ideal 256 (64 x 128 bytes)
+//   Bs[stage][32 * rank][0]              64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(k0, n0 + 32 * rank)            128 sectors, ideal 128 (32 x 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)  16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&Bs[stage][0][0], k)  16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   C[m * N + n]                         8 sectors, ideal 8 (256 bytes in 8 runs)
 
 #include <cooperative_groups.h>
 #include <cuda_fp16.h>
@@ -396,12 +396,12 @@ extern "C" cudaError_t gemm_wgmma_multicast_launch(
     cudaFuncSetAttribute(gemm_wgmma_multicast, cudaFuncAttributeMaxDynamicSharedMemorySize, 49200);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_multicast_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_multicast_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {K, M}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_multicast_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {(long long)K, (long long)N},
-            {2LL * K}, {64, 32}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_multicast_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {K, N}, {2 * K}, {64, 32},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_multicast<<<dim3(8), dim3(160), 49200, stream>>>(A_map, B_map, C);

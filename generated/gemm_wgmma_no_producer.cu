@@ -17,20 +17,20 @@
 // sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(BK * stage, m0)                        512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
-//   B_map(BK * stage, n0)                        512 sectors, ideal 512 (128 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                 16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k]                              32 wavefronts, ideal 32 (swizzled rows of 128 bytes)
-//   As[write_stage][0][0]                        128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(prefetch_k, m0)                        512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[write_stage][0][0]                        128 wavefronts, ideal 128 (consecutive bytes)
-//   B_map(prefetch_k, n0)                        512 sectors, ideal 512 (128 x 128 bytes)
+//   As[stage][0][0]                                   128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(BK * stage, m0)                             512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][0][0]                                   128 wavefronts, ideal 128 (consecutive bytes)
+//   B_map(BK * stage, n0)                             512 sectors, ideal 512 (128 x 128 bytes)
+//   k_major_matrix(&As[stage][64 * warpgroup][0], k)  16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&Bs[stage][0][0], k)               32 wavefronts, ideal 32 (swizzled rows of 128 bytes)
+//   As[write_stage][0][0]                             128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(prefetch_k, m0)                             512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[write_stage][0][0]                             128 wavefronts, ideal 128 (consecutive bytes)
+//   B_map(prefetch_k, n0)                             512 sectors, ideal 512 (128 x 128 bytes)
 //   c_tile[warpgroup][chunk][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk][0][0]               64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)  256 sectors, ideal 256 (64 x 128 bytes)
+//   c_tile[warpgroup][chunk][0][0]                    64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)       256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 
@@ -415,16 +415,16 @@ extern "C" cudaError_t gemm_wgmma_no_producer_launch(
     cudaFuncSetAttribute(gemm_wgmma_no_producer, cudaFuncAttributeMaxDynamicSharedMemorySize, 131096);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_no_producer_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_no_producer_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {K, M}, {2 * K}, {64, 128},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_no_producer_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {(long long)K, (long long)N},
-            {2LL * K}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_no_producer_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {K, N}, {2 * K}, {64, 128},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_no_producer_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {(long long)N, (long long)M},
-            {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
+        status = gemm_wgmma_no_producer_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {N, M}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_no_producer<<<dim3(4), dim3(256), 131096, stream>>>(A_map, B_map, C_map);

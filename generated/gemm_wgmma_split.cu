@@ -19,8 +19,8 @@
 //   A_map(k0 + k_offset, m0)                      256 sectors, ideal 256 (64 x 128 bytes)
 //   Bs[stage][0][0]                               64 wavefronts, ideal 64 (consecutive bytes)
 //   B_map(k0 + k_offset, n0)                      256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][0][k]                               16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k]                               16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)           16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&Bs[stage][0][0], k)           16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
 //   partials[thread_m + 8 * i][thread_n + 8 * g]  2 wavefronts, ideal 2 (64 words over 32 banks)
 //   C[m * N + n]                                  16 sectors, ideal 16 (512 bytes in 2 runs)
 
@@ -334,15 +334,16 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(160, 1) g
         #pragma unroll
         for (int e = 0; e < 512; e += 128) {
             const int vector_id = thread + 512 * rank + e;
-            const int m = m0 + vector_id / (BN / 4);
-            const int n = n0 + 4 * (vector_id % (BN / 4));
+            const int tile_m = vector_id / (BN / 4);
+            const int tile_n = 4 * (vector_id % (BN / 4));
+            const int m = m0 + tile_m;
+            const int n = n0 + tile_n;
             Vector<float, 4> block_sums[2];
             #pragma unroll
             for (int p = 0; p < 2; ++p) {
-                // cluster.map_shared_rank(partials, p)[vector_id / (BN / 4)][4 * (vector_id % (BN / 4))]: unknown:
+                // cluster.map_shared_rank(partials, p)[tile_m][tile_n]: unknown:
                 // distributed shared memory is not modelled
-                block_sums[p] =
-                    load<4>(&cluster.map_shared_rank(partials, p)[vector_id / (BN / 4)][4 * (vector_id % (BN / 4))]);
+                block_sums[p] = load<4>(&cluster.map_shared_rank(partials, p)[tile_m][tile_n]);
             }
             Vector<float, 4> c4;
             #pragma unroll
@@ -411,12 +412,12 @@ extern "C" cudaError_t gemm_wgmma_split_launch(
     cudaFuncSetAttribute(gemm_wgmma_split, cudaFuncAttributeMaxDynamicSharedMemorySize, 32800);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_split_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_split_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {K, M}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_split_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {(long long)K, (long long)N},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_split_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {K, N}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_split<<<dim3(4), dim3(160), 32800, stream>>>(A_map, B_map, C);

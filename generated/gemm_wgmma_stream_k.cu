@@ -20,10 +20,10 @@
 //   A_map(k0 + k_offset, m0)                                    256 sectors, ideal 256 (64 x 128 bytes)
 //   Bs[stage][c][0][0]                                          64 wavefronts, ideal 64 (consecutive bytes)
 //   B_map(n0 + 64 * c, k0 + k_offset)                           256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][0][k]                                             16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   Bs[stage][0][k][0]                                          20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)                         16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   mn_major_matrix<8192>(&Bs[stage][0][0][0], k)               20 wavefronts, ideal 20 (swizzled rows of 128 bytes)
 //   C_partials[(block_id * 10 + 5 * i + g) * 512 + 4 * thread]  16 sectors, ideal 16 (512 contiguous bytes)
-//   C_flags[thread + first_peer + 1]                            1 sector, ideal 1 (8 contiguous bytes)
+//   C_flags[first_peer + thread + 1]                            1 sector, ideal 1 (8 contiguous bytes)
 //   C_partials[((first_peer + p) * 10 + 5 * i + g) * 512 + 4 * thread]
 //       16 sectors, ideal 16 (512 contiguous bytes)
 //   c_tile[0][chunk][thread_m + 8 * h][(8 * g) ^ c_swizzle]     1 wavefront, ideal 1 (conflict-free)
@@ -451,13 +451,13 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_stream_k(
                     const int first_peer = block_id - peers;
                     if (peers > 0) {
                         if (thread < peers) {
-                            // C_flags[thread + first_peer + 1]: unknown: the number of
+                            // C_flags[first_peer + thread + 1]: unknown: the number of
                             // polls of a spin-wait is not static
-                            while (__ldcv(&C_flags[thread + first_peer + 1]) != 1U)
+                            while (__ldcv(&C_flags[first_peer + thread + 1]) != 1U)
                                 __nanosleep(32);
                             __threadfence();
                             // zero again for the next launch
-                            C_flags[thread + first_peer + 1] = 0U;
+                            C_flags[first_peer + thread + 1] = 0U;
                         }
                         __barrier_sync_count(2, 128);
                         #pragma unroll 1
@@ -526,7 +526,7 @@ constexpr int N = 160;
 
 extern "C" size_t gemm_wgmma_stream_k_workspace_bytes(void)
 {
-    return 205056LL;
+    return 205056;
 }
 
 // Encodes the tensor map of an array, which launches and graphs copy; one of zeros for an empty array. Sizes are in
@@ -574,34 +574,34 @@ extern "C" cudaError_t gemm_wgmma_stream_k_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, gemm_wgmma_stream_k_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     unsigned int* const C_flags = static_cast<unsigned int*>(workspace);
-    float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL);
+    float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256);
     // Also make the device's context current, which the driver requires.
     cudaFuncSetAttribute(gemm_wgmma_stream_k, cudaFuncAttributeMaxDynamicSharedMemorySize, 108612);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {K, M}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {(long long)N, (long long)K},
-            {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {N, K}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {(long long)N, (long long)M},
-            {2LL * N}, {16, 64}, CU_TENSOR_MAP_SWIZZLE_32B, &C_map);
-    if (status != cudaSuccess && memory == nullptr)
+        status = gemm_wgmma_stream_k_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {N, M}, {2 * N}, {16, 64},
+            CU_TENSOR_MAP_SWIZZLE_32B, &C_map);
+    if (status != cudaSuccess && allocates)
         cudaFreeAsync(workspace, stream);
     if (status != cudaSuccess)
         return status;
-    cudaMemsetAsync(C_flags, 0, 44LL, stream);
+    cudaMemsetAsync(C_flags, 0, 44, stream);
     gemm_wgmma_stream_k<<<dim3(10), dim3(160), 108612, stream>>>(A_map, B_map, C_map, C_flags, C_partials);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
     if (z0 >= Z)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float u_window[6][3][4];
     Vector<float, 2> u2 = {};
     if (x0 - 1 >= 0) {

@@ -26,19 +26,16 @@ extern "C" __global__ void __launch_bounds__(128) heat_torus(
     if (y >= H)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float u_window[3][3];
-    // tex2D<float>(u_texture, (x + 0.5f) * (1.0f / W), (y - 1 + 0.5f) * (1.0f / H)): unknown: the sectors of 2-D
-    // texture fetches are not modelled
+    // u_texture: unknown: the sectors of 2-D texture fetches are not modelled
     u_window[0][1] = tex2D<float>(u_texture, (x + 0.5f) * (1.0f / W), (y - 1 + 0.5f) * (1.0f / H));
     #pragma unroll
     for (int column = 0; column < 3; ++column) {
-        // tex2D<float>(u_texture, (x + column - 1 + 0.5f) * (1.0f / W), (y + 0.5f) * (1.0f / H)): unknown: the sectors
-        // of 2-D texture fetches are not modelled
+        // u_texture: unknown: the sectors of 2-D texture fetches are not modelled
         u_window[1][column] = tex2D<float>(u_texture, (x + column - 1 + 0.5f) * (1.0f / W), (y + 0.5f) * (1.0f / H));
     }
-    // tex2D<float>(u_texture, (x + 0.5f) * (1.0f / W), (y + 1 + 0.5f) * (1.0f / H)): unknown: the sectors of 2-D
-    // texture fetches are not modelled
+    // u_texture: unknown: the sectors of 2-D texture fetches are not modelled
     u_window[2][1] = tex2D<float>(u_texture, (x + 0.5f) * (1.0f / W), (y + 1 + 0.5f) * (1.0f / H));
 
     next[y * W + x] = u_window[1][1]
@@ -114,8 +111,8 @@ extern "C" cudaError_t heat_torus_launch(
 {
     cudaError_t status = cudaSuccess;
     cudaTextureObject_t u_texture = 0;
-    status = heat_torus_texture_2d(u, (long long)W, (long long)H, 4LL * W, cudaCreateChannelDesc<float>(),
-        cudaAddressModeWrap, cudaFilterModePoint, &u_texture);
+    status = heat_torus_texture_2d(u, W, H, 4 * W, cudaCreateChannelDesc<float>(), cudaAddressModeWrap,
+        cudaFilterModePoint, &u_texture);
     if (status != cudaSuccess)
         return status;
     heat_torus<<<dim3((W + 31) / 32, (H + 3) / 4), dim3(32, 4), 0, stream>>>(u_texture, next);

@@ -8,7 +8,7 @@
 // launch    grid (3, 33, 1), block (32, 4, 1); family stencil
 // bounds    16 of 16 accesses proved
 // analysis  sm_90: 6 accesses, 6 costly
-//           worst: u[i * W + j0_ + 2], 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
+//           worst: u[i * W + j0 + 2], 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
 //
 // Made by cugen 0.1.0 from jacobi2d.yaml (hash d670d56827bffe08) for sm_90. Edit the spec, not this file.
 
@@ -49,37 +49,37 @@ extern "C" __global__ void __launch_bounds__(128) jacobi2d(
     float* __restrict__ next)
 {
     const int i = blockIdx.y * 4 + threadIdx.y;
-    const int j0_ = blockIdx.x * 64 + threadIdx.x * 2;
-    if (i >= H || j0_ >= W)
+    const int j0 = blockIdx.x * 64 + threadIdx.x * 2;
+    if (i >= H || j0 >= W)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float u_window[3][4];
     Vector<float, 2> u2 = {};
     if (i - 1 >= 0) {
-        // u[(i - 1) * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-        u2 = load<2>(&u[(i - 1) * W + j0_]);
+        // u[(i - 1) * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
+        u2 = load<2>(&u[(i - 1) * W + j0]);
     }
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
         u_window[0][v + 1] = u2.data[v];
     }
-    // u[i * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-    const auto u2_ = load<2>(&u[i * W + j0_]);
+    // u[i * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
+    const auto u2_ = load<2>(&u[i * W + j0]);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
         u_window[1][v + 1] = u2_.data[v];
     }
-    // u[i * W + j0_ - 1]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
-    const float u_value = j0_ - 1 >= 0 ? u[i * W + j0_ - 1] : 0.0f;
+    // u[i * W + j0 - 1]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
+    const float u_value = j0 - 1 >= 0 ? u[i * W + j0 - 1] : 0.0f;
     u_window[1][0] = u_value;
-    // u[i * W + j0_ + 2]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
-    const float u_value_ = j0_ + 2 < W ? u[i * W + j0_ + 2] : 0.0f;
+    // u[i * W + j0 + 2]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
+    const float u_value_ = j0 + 2 < W ? u[i * W + j0 + 2] : 0.0f;
     u_window[1][3] = u_value_;
     Vector<float, 2> u2_2 = {};
     if (i + 1 < H) {
-        // u[(i + 1) * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-        u2_2 = load<2>(&u[(i + 1) * W + j0_]);
+        // u[(i + 1) * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
+        u2_2 = load<2>(&u[(i + 1) * W + j0]);
     }
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
@@ -89,13 +89,13 @@ extern "C" __global__ void __launch_bounds__(128) jacobi2d(
     Vector<float, 2> next2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const int j = j0_ + v;
+        const int j = j0 + v;
         next2.data[v] = 0 < i && i < H - 1 && 0 < j && j < W - 1
             ? 0.25f * (u_window[0][v + 1] + u_window[2][v + 1] + u_window[1][v] + u_window[1][v + 2])
             : u_window[1][v + 1];
     }
-    // next[i * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-    store<2>(&next[i * W + j0_], next2);
+    // next[i * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
+    store<2>(&next[i * W + j0], next2);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -64,9 +64,8 @@ extern "C" __global__ void __launch_bounds__(512) ladder_4_columns(
     for (int i = 0; i < TM; ++i) {
         const int m = m0 + ty + BM / TM * i;
         const int n = n0 + tx;
-        const float total = acc[i][0];
         // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
-        C[m * N + n] = total;
+        C[m * N + n] = acc[i][0];
     }
 }
 

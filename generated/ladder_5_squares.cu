@@ -77,9 +77,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_5_squares(
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = n0 + tx + BN / TN * j;
-            const float total = acc[i][j];
             // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-            C[m * N + n] = total;
+            C[m * N + n] = acc[i][j];
         }
     }
 }

@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2][j / 4].data[j % 4];
                 }
             }
@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1][j / 4].data[j % 4];
             }
         }

@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
                 #pragma unroll
                 for (int t = 0; t < TN; ++t) {
                     // serpentine: every other row backwards
-                    const int j = i % 2 * (TN - 2 * t - 1) + t;
+                    const int j = i % 2 == 0 ? t : TN - t - 1;
                     acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4] * b_frag[(k + 1) % 2][j / 4].data[j % 4];
                 }
             }
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
             #pragma unroll
             for (int t = 0; t < TN; ++t) {
                 // serpentine: every other row backwards
-                const int j = i % 2 * (TN - 2 * t - 1) + t;
+                const int j = i % 2 == 0 ? t : TN - t - 1;
                 acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1][j / 4].data[j % 4];
             }
         }
@@ -214,13 +214,13 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
         const int first_peer = block_id - peers;
         if (peers > 0) {
             if (thread < peers) {
-                // C_flags[thread + first_peer + 1]: unknown: the number of polls of a spin-wait is not static
-                while (__ldcv(&C_flags[thread + first_peer + 1]) != 1U)
+                // C_flags[first_peer + thread + 1]: unknown: the number of polls of a spin-wait is not static
+                while (__ldcv(&C_flags[first_peer + thread + 1]) != 1U)
                     __nanosleep(32);
                 __threadfence();
                 // zero again for the next launch
-                // C_flags[thread + first_peer + 1]: 1 sector, ideal 1 (28 contiguous bytes)
-                C_flags[thread + first_peer + 1] = 0U;
+                // C_flags[first_peer + thread + 1]: 1 sector, ideal 1 (28 contiguous bytes)
+                C_flags[first_peer + thread + 1] = 0U;
             }
             __syncthreads();
             #pragma unroll 1
@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
 
 extern "C" size_t ladder_9_shared_out_workspace_bytes(void)
 {
-    return 2097408LL;
+    return 2097408;
 }
 
 extern "C" cudaError_t ladder_9_shared_out_launch(
@@ -274,16 +274,16 @@ extern "C" cudaError_t ladder_9_shared_out_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, ladder_9_shared_out_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     unsigned int* const C_flags = static_cast<unsigned int*>(workspace);
-    float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL);
-    cudaMemsetAsync(C_flags, 0, 68LL, stream);
+    float* const C_partials = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256);
+    cudaMemsetAsync(C_flags, 0, 68, stream);
     ladder_9_shared_out<<<dim3(16), dim3(256), 0, stream>>>(A, B, C, C_flags, C_partials);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

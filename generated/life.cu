@@ -8,13 +8,13 @@
 // launch    grid (1, 16, 1), block (32, 4, 1); family stencil
 // bounds    9 of 9 accesses proved
 // analysis  sm_90: 4 accesses, 2 ideal, 2 costly
-//           worst: before[h * W + j0_m1], 4 sectors, ideal 1 (lanes 4 bytes apart)
+//           worst: before[h * W + j0m1], 4 sectors, ideal 1 (lanes 4 bytes apart)
 //
 // Made by cugen 0.1.0 from life.yaml (hash 28da8769c6753fe2) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   before[h * W + j0_]  4 sectors, ideal 4 (100 contiguous bytes)
-//   after[i * W + j0_]   4 sectors, ideal 4 (100 contiguous bytes)
+//   before[h * W + j0]  4 sectors, ideal 4 (100 contiguous bytes)
+//   after[i * W + j0]   4 sectors, ideal 4 (100 contiguous bytes)
 
 constexpr int H = 61;
 constexpr int W = 100;
@@ -63,26 +63,26 @@ extern "C" __global__ void __launch_bounds__(128) life(
     unsigned char* __restrict__ after)
 {
     const int i = blockIdx.y * 4 + threadIdx.y;
-    const int j0_ = blockIdx.x * 128 + threadIdx.x * 4;
-    if (i >= H || j0_ >= W)
+    const int j0 = blockIdx.x * 128 + threadIdx.x * 4;
+    if (i >= H || j0 >= W)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     unsigned char before_window[3][6];
-    const int j0_m1 = floor_mod(j0_ - 1, W);
-    const int j0_p4 = (j0_ + 4) % W;
+    const int j0m1 = floor_mod(j0 - 1, W);
+    const int j0p4 = (j0 + 4) % W;
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = floor_mod(i + row - 1, H);
-        const auto before4 = load<4>(&before[h * W + j0_]);
+        const auto before4 = load<4>(&before[h * W + j0]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             before_window[row][v + 1] = before4.data[v];
         }
-        // before[h * W + j0_m1]: 4 sectors, ideal 1 (lanes 4 bytes apart)
-        before_window[row][0] = before[h * W + j0_m1];
-        // before[h * W + j0_p4]: 4 sectors, ideal 1 (lanes 4 bytes apart)
-        before_window[row][5] = before[h * W + j0_p4];
+        // before[h * W + j0m1]: 4 sectors, ideal 1 (lanes 4 bytes apart)
+        before_window[row][0] = before[h * W + j0m1];
+        // before[h * W + j0p4]: 4 sectors, ideal 1 (lanes 4 bytes apart)
+        before_window[row][5] = before[h * W + j0p4];
     }
 
     Vector<unsigned char, 4> after4;
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(128) life(
         const int n = sum - bitand_value;
         after4.data[v] = (unsigned char)(n == 3 || (n == 2 && bitand_value != 0) ? 1 : 0);
     }
-    store<4>(&after[i * W + j0_], after4);
+    store<4>(&after[i * W + j0], after4);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -57,7 +57,7 @@ extern "C" __global__ void __maxnreg__(24) logistic(
 {
     const int first = blockIdx.x * 8192 + threadIdx.x * 8;
 
-    // All elements of the thread are inside.
+    // all elements of the thread are inside
     if (first + 6151 < N) {
         #pragma unroll
         for (int i = first; i < first + 8192; i += 2048) {

@@ -13,18 +13,18 @@
 // Made by cugen 0.1.0 from matmul_f16.yaml (hash 96baf839bf2ddf30) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][a_m + c][a_swizzled_k]                                4 wavefronts, ideal 4 (128 words over 32 banks)
-//   a_global[c * K + prologue_k]                                    16 sectors, ideal 16 (512 bytes in 4 runs)
-//   b_global[(prologue_k + r) * N]                                  16 sectors, ideal 16 (512 bytes in 8 runs)
-//   As[0][a_frag_m + 16 * i][a_swizzle]                             4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[0][b_frag_k][b_frag_n + 8 * j]                               4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]                4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[read_stage][b_frag_k + k][b_frag_n + 8 * j]                  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   As[next_stage][a_frag_m + 16 * i][a_swizzle]                    4 wavefronts, ideal 4 (128 words over 32 banks)
-//   Bs[next_stage][b_frag_k][b_frag_n + 8 * j]                      4 wavefronts, ideal 4 (128 words over 32 banks)
-//   c_tile[thread_m + 8 * i][thread_n + 8 * g]                      2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]  4 wavefronts, ideal 4 (128 words over 32 banks)
-//   C[m * N + n]                                                    8 sectors, ideal 8 (256 bytes in 4 runs)
+//   As[stage][a_m + c][a_swizzled_k]                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   a_global[c * K + prologue_k]                      16 sectors, ideal 16 (512 bytes in 4 runs)
+//   b_global[(prologue_k + r) * N]                    16 sectors, ideal 16 (512 bytes in 8 runs)
+//   As[0][a_frag_m + 16 * i][a_swizzle]               4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[0][b_frag_k][b_frag_n + 8 * j]                 4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[read_stage][a_frag_m + 16 * i][k ^ a_swizzle]  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[read_stage][b_frag_k + k][b_frag_n + 8 * j]    4 wavefronts, ideal 4 (128 words over 32 banks)
+//   As[next_stage][a_frag_m + 16 * i][a_swizzle]      4 wavefronts, ideal 4 (128 words over 32 banks)
+//   Bs[next_stage][b_frag_k][b_frag_n + 8 * j]        4 wavefronts, ideal 4 (128 words over 32 banks)
+//   c_tile[thread_m + 8 * i][thread_n + 8 * g]        2 wavefronts, ideal 2 (64 words over 32 banks)
+//   c_tile[tile_m][tile_n]                            4 wavefronts, ideal 4 (128 words over 32 banks)
+//   C[m * N + n]                                      8 sectors, ideal 8 (256 bytes in 4 runs)
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
@@ -143,18 +143,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
     // warp tile 16 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
-    const int thread_m = WM * (warp / 2) + lane_m;
-    const int thread_n = WN * (warp % 2) + 2 * lane_n;
+    const int warp_m = WM * (warp / 2);
+    const int warp_n = WN * (warp % 2);
+    const int thread_m = warp_m + lane_m;
+    const int thread_n = warp_n + 2 * lane_n;
     const int a_k = 8 * (thread % 8);
     const int a_m = thread / 8;
     const int a_frag_k = 8 * (lane / 16);
-    const int a_frag_m = lane % 16 + WM * (warp / 2);
+    const int a_frag_m = warp_m + lane % 16;
     const int a_swizzle = a_frag_k ^ (8 * (lane % 8));
     const int a_swizzled_k = a_k ^ (8 * (a_m % 8));
     const int b_k = thread / 4;
     const int b_n = 8 * (thread % 4);
     const int b_frag_k = lane % 16;
-    const int b_frag_n = 8 * (lane / 16) + WN * (warp % 2);
+    const int b_frag_n = warp_n + 8 * (lane / 16);
 
     float acc[TM][TN] = {};
 
@@ -251,9 +253,11 @@ extern "C" __global__ void __launch_bounds__(128) matmul_f16(
     __syncthreads();
     #pragma unroll
     for (int e = 0; e < BM * (BN / 4); e += 128) {
-        const int m = m0 + (thread + e) / (BN / 4);
-        const int n = n0 + 4 * ((thread + e) % (BN / 4));
-        const auto sums = load<4>(&c_tile[(thread + e) / (BN / 4)][4 * ((thread + e) % (BN / 4))]);
+        const int tile_m = (thread + e) / (BN / 4);
+        const int tile_n = 4 * ((thread + e) % (BN / 4));
+        const int m = m0 + tile_m;
+        const int n = n0 + tile_n;
+        const auto sums = load<4>(&c_tile[tile_m][tile_n]);
         Vector<__half, 4> c4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {

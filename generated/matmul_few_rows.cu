@@ -128,11 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
     if (first_n >= N)
         return;
 
-    Vector<float, 4> sum4;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        sum4.data[v] = 0.0f;
-    }
+    Vector<float, 4> sum4 = {};
     #pragma unroll 4
     for (int part = 0; part < 2; ++part) {
         // y_parts[(part * M + m) * N + first_n]: 17 sectors, ideal 16; 13 on average (misaligned by 16 bytes)
@@ -161,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
 
 extern "C" size_t matmul_few_rows_workspace_bytes(void)
 {
-    return 256LL * ((8 * M * N + 255) / 256);
+    return 256 * ((8 * M * N + 255) / 256);
 }
 
 extern "C" cudaError_t matmul_few_rows_launch(
@@ -173,15 +169,15 @@ extern "C" cudaError_t matmul_few_rows_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, matmul_few_rows_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     float* const y_parts = static_cast<float*>(workspace);
     matmul_few_rows_y_parts<<<dim3((N + 31) / 32, 2), dim3(32, 8), 0, stream>>>(x, w, y_parts);
     matmul_few_rows_y<<<dim3((N + 511) / 512, M), dim3(128), 0, stream>>>(bias, y, y_parts);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

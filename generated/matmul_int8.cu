@@ -103,18 +103,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
     // warp tile 16 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
-    const int thread_m = WM * (warp / 2) + lane_m;
-    const int thread_n = WN * (warp % 2) + 2 * lane_n;
+    const int warp_m = WM * (warp / 2);
+    const int warp_n = WN * (warp % 2);
+    const int thread_m = warp_m + lane_m;
+    const int thread_n = warp_n + 2 * lane_n;
     const int a_k = 8 * (thread % 16);
     const int a_m = thread / 16;
     const int a_frag_k = 16 * (lane / 16);
-    const int a_frag_m = lane % 16 + WM * (warp / 2);
+    const int a_frag_m = warp_m + lane % 16;
     const int a_swizzle = a_frag_k ^ (16 * (lane % 8));
     const int a_swizzled_k = a_k ^ (16 * a_m);
     const int b_k = thread / 32;
     const int b_n = thread % 32;
     const int b_frag_k = 16 * (lane / 8 % 2);
-    const int b_frag_n = 8 * (lane / 16) + lane % 8 + WN * (warp % 2);
+    const int b_frag_n = warp_n + 8 * (lane / 16) + lane % 8;
     const int b_swizzle = b_frag_k ^ (16 * (lane % 8));
 
     int acc[TM][TN] = {};

@@ -139,7 +139,7 @@ extern "C" cudaError_t matmul_small_launch(
 {
     if (Z < 0 || Z > 1000000)
         return cudaErrorInvalidValue;
-    if ((Z + 7) / 8 > 0)
+    if (Z > 0)
         matmul_small<<<dim3((Z + 7) / 8), dim3(16, 8), 0, stream>>>(A, B, bias, C, Z);
     return cudaGetLastError();
 }

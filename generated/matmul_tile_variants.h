@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 575833559f3a252c, text 8e70420ffcf97634.
+// Input 793add75568e45e6, text b00cb2c2eaf6e9ae.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 575833559f3a252c, text 4be4742c7f317332.
+// Input 793add75568e45e6, text d339820ef8921071.

@@ -7,13 +7,13 @@
 // launch    grid (1, 8, 3), block (32, 4, 1); family stencil
 // bounds    7 of 7 accesses proved
 // analysis  sm_90: 3 accesses, 2 ideal, 1 costly
-//           worst: x[(c * H + h) * W + 2 * j0_ - 1], 11 sectors, ideal 3 (lanes 16 bytes apart)
+//           worst: x[(c * H + h) * W + 2 * j0 - 1], 11 sectors, ideal 3 (lanes 16 bytes apart)
 //
 // Made by cugen 0.1.0 from max_pool.yaml (hash 0fc060bc6f9aa5f1) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   x[(c * H + h) * W + 2 * j0_]                11 sectors, ideal 11 (352 contiguous bytes)
-//   y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]  6 sectors, ideal 6 (176 contiguous bytes)
+//   x[(c * H + h) * W + 2 * j0]                11 sectors, ideal 11 (352 contiguous bytes)
+//   y[(c * ((H + 1) / 2) + i) * (W / 2) + j0]  6 sectors, ideal 6 (176 contiguous bytes)
 
 #include <math_constants.h>
 
@@ -70,17 +70,17 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
 {
     const int c = blockIdx.z;
     const int i = blockIdx.y * 4 + threadIdx.y;
-    const int j0_ = blockIdx.x * 64 + threadIdx.x * 2;
-    if (i >= (H + 1) / 2 || j0_ >= W / 2)
+    const int j0 = blockIdx.x * 64 + threadIdx.x * 2;
+    if (i >= (H + 1) / 2 || j0 >= W / 2)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float x_window[3][5];
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = 2 * i + row - 1;
         if (h >= 0 && h < H) {
-            const auto x4 = load<4>(&x[(c * H + h) * W + 2 * j0_]);
+            const auto x4 = load<4>(&x[(c * H + h) * W + 2 * j0]);
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 x_window[row][v + 1] = x4.data[v];
@@ -91,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
                 x_window[row][column - 3] = -CUDART_INF_F;
             }
         }
-        // x[(c * H + h) * W + 2 * j0_ - 1]: 11 sectors, ideal 3 (lanes 16 bytes apart)
-        const float x_value = h >= 0 && h < H && 2 * j0_ - 1 >= 0 ? x[(c * H + h) * W + 2 * j0_ - 1] : -CUDART_INF_F;
+        // x[(c * H + h) * W + 2 * j0 - 1]: 11 sectors, ideal 3 (lanes 16 bytes apart)
+        const float x_value = h >= 0 && h < H && 2 * j0 - 1 >= 0 ? x[(c * H + h) * W + 2 * j0 - 1] : -CUDART_INF_F;
         x_window[row][0] = x_value;
     }
 
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
         }
         y2.data[v] = largest;
     }
-    store<2>(&y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_], y2);
+    store<2>(&y[(c * ((H + 1) / 2) + i) * (W / 2) + j0], y2);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(256) moving_average(
     __shared__ __align__(16) float samples_tile[TILE_I];
 
     const int i_first = blockIdx.x * BLOCK_I - HALO_I;
-    // Tiles with their halo, filled by the whole block.
+    // the block fills the tiles
     for (int column = threadIdx.x; column < TILE_I; column += THREADS_I) {
         const int n_in_period = floor_mod(i_first + column, 2 * N - 2);
         const int n = min(n_in_period, 2 * N - n_in_period - 2);

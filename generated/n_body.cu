@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) n_body(
     const int i = min(i_thread, N - 1);
     const int slice_first = threadIdx.y * 32;
 
-    // The block fills the next tiles, and each thread accumulates their terms.
+    // the block fills the next tiles, and each thread accumulates their terms
     float a_sum = 0.0f;
     float a_sum_ = 0.0f;
     // p[i * 4]: 4 sectors, ideal 1 (lanes 16 bytes apart)
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) n_body(
         __syncthreads();
     }
 
-    // Each row of threads has accumulated a slice of the terms; the first combines the results.
+    // each row of threads has accumulated a slice of the terms; the first combines the results
     slices_of_a_sum[threadIdx.y][threadIdx.x] = a_sum;
     slices_of_a_sum_[threadIdx.y][threadIdx.x] = a_sum_;
     __syncthreads();

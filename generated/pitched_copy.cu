@@ -83,12 +83,7 @@ extern "C" __global__ void __launch_bounds__(256) pitched_copy(
 
     // dense[i * N + j]: 9 sectors, ideal 8; 8.56 on average (misaligned by 8 bytes)
     const auto dense2 = load_cs<2>(&dense[i * N + j]);
-    Vector<float, 2> pitched2;
-    #pragma unroll
-    for (int v = 0; v < 2; ++v) {
-        pitched2.data[v] = dense2.data[v];
-    }
-    store_cs<2>(&pitched[i * 256 + j], pitched2);
+    store_cs<2>(&pitched[i * 256 + j], dense2);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

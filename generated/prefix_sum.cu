@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
             }
         }
     }
-    // Exclusive prefix of each vector within its warp.
+    // exclusive prefix of each vector within its warp
     float inclusive_sum = 0.0f;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
@@ -102,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, 1);
     const float sum_before = lane >= 1 ? exclusive_sum : 0.0f;
     const float warp_sum = __shfl_sync(0xffffffff, inclusive_sum, 31);
-    // Exclusive prefix of the warp, from the totals of the preceding warps.
+    // exclusive prefix of the warp, from the totals of the preceding warps
     if (lane == 0) {
         warp_sums[warp] = warp_sum;
     }
@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
         }
         sum_so_far += warp_sums[w];
     }
-    // Decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles.
+    // decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles
     if (threadIdx.x == 255) {
         y_sums[block_id + 1] = sum_so_far;
         __threadfence();
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
         tile_prefix_sum += __shfl_xor_sync(0xffffffff, tile_prefix_sum, lanes);
     }
     preceding_sum = tile_prefix_sum + preceding_sum;
-    // Scan of each vector, and the results.
+    // scan of each vector, and the results
     float sum = preceding_sum + sum_before;
     if (first < N) {
         Vector<float, 4> y4;
@@ -176,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
 
 extern "C" size_t prefix_sum_workspace_bytes(void)
 {
-    return 512LL * ((4 * ((N + 1023) / 1024) + 259) / 256);
+    return 512 * ((4 * ((N + 1023) / 1024) + 259) / 256);
 }
 
 extern "C" cudaError_t prefix_sum_launch(
@@ -186,17 +186,17 @@ extern "C" cudaError_t prefix_sum_launch(
     cudaStream_t stream)
 {
     cudaError_t status = cudaSuccess;
-    void* const memory = workspace;
-    if (memory == nullptr)
+    const bool allocates = workspace == nullptr;
+    if (allocates)
         status = cudaMallocAsync(&workspace, prefix_sum_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
     int* const y_flags = static_cast<int*>(workspace);
     float* const y_sums =
-        reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * ((N + 1023) / 1024) + 259) / 256));
-    cudaMemsetAsync(y_flags, 0, 4LL * ((N + 1023) / 1024) + 4, stream);
+        reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((4 * ((N + 1023) / 1024) + 259) / 256));
+    cudaMemsetAsync(y_flags, 0, 4 * ((N + 1023) / 1024) + 4, stream);
     prefix_sum<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y, y_flags, y_sums);
-    if (memory == nullptr)
+    if (allocates)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }

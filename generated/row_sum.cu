@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) row_sum(
         const float x_i_j = x[i * N + head];
         sum += x_i_j;
     }
-    for (int j = threadIdx.x * 4 + first; j < N - 3; j += 1024) {
+    for (int j = first + threadIdx.x * 4; j < N - 3; j += 1024) {
         // x[i * N + j]: 17 sectors, ideal 16; 16.44 on average (misaligned by 16 bytes)
         const auto x4 = load<4>(&x[i * N + j]);
         #pragma unroll
@@ -59,12 +59,12 @@ extern "C" __global__ void __launch_bounds__(256) row_sum(
             sum += x4.data[v];
         }
     }
-    for (int tail = threadIdx.x + 4 * ((N - first) / 4) + first; tail < N; tail += 256) {
+    for (int tail = first + threadIdx.x + 4 * ((N - first) / 4); tail < N; tail += 256) {
         const float x_i_j = x[i * N + tail];
         sum += x_i_j;
     }
 
-    // Block reduction: warp shuffles, then shared memory between warps.
+    // block reduction: warp shuffles, then shared memory between warps
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);

@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(128) sobel(
     if (y >= H || x >= W)
         return;
 
-    // Register windows of the outputs, with boundary handling.
+    // register windows: what the thread's outputs read
     float image_window[3][3];
     const int xm1 = max(x - 1, 0);
     const int xp1 = min(x + 1, W - 1);

@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
                 x4[u] = load<4>(&x[(long long)i * N + first]);
             }
         }
-        // Exclusive prefix of each vector within its warp.
+        // exclusive prefix of each vector within its warp
         float sum_before[2];
         float warp_sum = 0.0f;
         #pragma unroll
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
             sum_before[u] = lane >= 1 ? warp_sum + exclusive_sum : warp_sum;
             warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
         }
-        // Exclusive prefix of the warp, from the totals of the preceding warps.
+        // exclusive prefix of the warp, from the totals of the preceding warps
         if (lane == 0) {
             warp_sums[start / 1024 % 2][warp] = warp_sum;
         }
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
             }
             sum_so_far += warp_sums[start / 1024 % 2][w];
         }
-        // Scan of each vector, and the results.
+        // scan of each vector, and the results
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
             const int first = N - start - 4 * lane - 256 * warp - 128 * u - 4;

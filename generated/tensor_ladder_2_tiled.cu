@@ -83,8 +83,7 @@ extern "C" __global__ void __launch_bounds__(256) tensor_ladder_2_tiled(
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = n0 + tx + BN / TN * j;
-            const float total = acc[i][j];
-            C[m * N + n] = __float2bfloat16_rn(total);
+            C[m * N + n] = __float2bfloat16_rn(acc[i][j]);
         }
     }
 }

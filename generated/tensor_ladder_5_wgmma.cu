@@ -14,16 +14,16 @@
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash a6c56484ffa0190e) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]     64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)       256 sectors, ideal 256 (64 x 128 bytes)
-//   Bs[stage][0][0][0]  64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0, k0)       256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][0][k]     16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
-//   Bs[stage][0][k][0]  16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   As[stage][0][0]                                64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0, m0)                                  256 sectors, ideal 256 (64 x 128 bytes)
+//   Bs[stage][0][0][0]                             64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0, k0)                                  256 sectors, ideal 256 (64 x 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)            16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   mn_major_matrix<8192>(&Bs[stage][0][0][0], k)  16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
 //   c_tile[0][0][thread_m + 8 * h][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[0][0][0][0]  64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0, m0)       256 sectors, ideal 256 (64 x 128 bytes)
+//   c_tile[0][0][0][0]                             64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0, m0)                                  256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 
@@ -430,16 +430,16 @@ extern "C" cudaError_t tensor_ladder_5_wgmma_launch(
     cudaFuncSetAttribute(tensor_ladder_5_wgmma, cudaFuncAttributeMaxDynamicSharedMemorySize, 40976);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {K, M}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {(long long)N, (long long)K},
-            {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {N, K}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {(long long)N, (long long)M},
-            {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
+        status = tensor_ladder_5_wgmma_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {N, M}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
     tensor_ladder_5_wgmma<<<dim3(8), dim3(160), 40976, stream>>>(A_map, B_map, C_map);

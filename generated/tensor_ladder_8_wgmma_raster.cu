@@ -15,16 +15,16 @@
 // Made by cugen 0.1.0 from product_ladder_bf16.yaml (hash 64084be6c651a4d0) for sm_90a. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   As[stage][0][0]                              128 wavefronts, ideal 128 (consecutive bytes)
-//   A_map(k0, m0)                                512 sectors, ideal 512 (128 x 128 bytes)
-//   Bs[stage][c][0][0]                           64 wavefronts, ideal 64 (consecutive bytes)
-//   B_map(n0 + 64 * c, k0)                       256 sectors, ideal 256 (64 x 128 bytes)
-//   As[stage][64 * warpgroup][k]                 16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
-//   Bs[stage][0][k][0]                           64 wavefronts, ideal 64 (swizzled rows of 128 bytes), at 2 places
+//   As[stage][0][0]                                   128 wavefronts, ideal 128 (consecutive bytes)
+//   A_map(k0, m0)                                     512 sectors, ideal 512 (128 x 128 bytes)
+//   Bs[stage][c][0][0]                                64 wavefronts, ideal 64 (consecutive bytes)
+//   B_map(n0 + 64 * c, k0)                            256 sectors, ideal 256 (64 x 128 bytes)
+//   k_major_matrix(&As[stage][64 * warpgroup][0], k)  16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   mn_major_matrix<8192>(&Bs[stage][0][0][0], k)     64 wavefronts, ideal 64 (swizzled rows of 128 bytes), at 2 places
 //   c_tile[warpgroup][chunk % 2][thread_m + 8 * h - 64 * warpgroup][(8 * g) ^ c_swizzle]
 //       1 wavefront, ideal 1 (conflict-free)
-//   c_tile[warpgroup][chunk % 2][0][0]           64 wavefronts, ideal 64 (consecutive bytes)
-//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)  256 sectors, ideal 256 (64 x 128 bytes)
+//   c_tile[warpgroup][chunk % 2][0][0]                64 wavefronts, ideal 64 (consecutive bytes)
+//   C_map(n0 + 64 * chunk, m0 + 64 * warpgroup)       256 sectors, ideal 256 (64 x 128 bytes)
 
 #include <cuda_bf16.h>
 
@@ -474,16 +474,16 @@ extern "C" cudaError_t tensor_ladder_8_wgmma_raster_launch(
     cudaFuncSetAttribute(tensor_ladder_8_wgmma_raster, cudaFuncAttributeMaxDynamicSharedMemorySize, 229408);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = tensor_ladder_8_wgmma_raster_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A,
-            {(long long)K, (long long)M}, {2LL * K}, {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = tensor_ladder_8_wgmma_raster_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, A, {K, M}, {2 * K},
+            {64, 128}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = tensor_ladder_8_wgmma_raster_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B,
-            {(long long)N, (long long)K}, {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = tensor_ladder_8_wgmma_raster_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, B, {N, K}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = tensor_ladder_8_wgmma_raster_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C,
-            {(long long)N, (long long)M}, {2LL * N}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
+        status = tensor_ladder_8_wgmma_raster_tensor_map(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, C, {N, M}, {2 * N}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
     tensor_ladder_8_wgmma_raster<<<dim3(1), dim3(288), 229408, stream>>>(A_map, B_map, C_map);

@@ -26,8 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) tone_curve(
 
     // photo[y * W + x]: 2 sectors, ideal 1; 1.91 on average (misaligned by 1 byte)
     const unsigned char photo_y_x = photo[y * W + x];
-    // tex1Dfetch<float>(curve_texture, photo_y_x): unknown: the subscript depends on the value
-    // photo_y_x, which is read from memory
+    // curve_texture at photo_y_x: unknown: the subscript depends on the value photo_y_x, which is read from memory
     const float curve_ = tex1Dfetch<float>(curve_texture, photo_y_x);
     // toned[y * W + x]: 5 sectors, ideal 4; 4.63 on average (misaligned by 4 bytes)
     toned[y * W + x] = curve_;
@@ -92,7 +91,7 @@ extern "C" cudaError_t tone_curve_launch(
 {
     cudaError_t status = cudaSuccess;
     cudaTextureObject_t curve_texture = 0;
-    status = tone_curve_texture(curve, 1024LL, cudaCreateChannelDesc<float>(), &curve_texture);
+    status = tone_curve_texture(curve, 1024, cudaCreateChannelDesc<float>(), &curve_texture);
     if (status != cudaSuccess)
         return status;
     tone_curve<<<dim3((W + 255) / 256, H), dim3(256), 0, stream>>>(photo, curve_texture, toned);

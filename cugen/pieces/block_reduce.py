@@ -217,18 +217,21 @@ def _butterfly(
     """A butterfly (xor) shuffle reduction over `lanes` lanes; every lane ends with the result."""
     if lanes == 1:
         return ()
-    distance = shared_loop_variable("lanes", (0, WARP - 1), lowering)
+    index = shared_loop_variable("lanes", (0, WARP - 1), lowering) if lanes > 2 else None
+    distance = integer(1) if index is None else index.symbol
     body: list[Node] = []
     for accumulator, names in zip(accumulators, partners, strict=True):
-        shuffled = [Shuffled(local.name, local.dtype, distance.symbol) for local in accumulator.locals]
+        shuffled = [Shuffled(local.name, local.dtype, distance) for local in accumulator.locals]
         body += [Let(name, value) for name, value in zip(names, shuffled, strict=False)]
         if accumulator.kind in ("any", "all"):
             # `||` and `&&` may skip their right operand, but every lane must execute the shuffle.
             body.append(Assign(accumulator.value, combine(accumulator.kind, shuffled[0], accumulator.value)))
         else:
             body += merge(accumulator, names or shuffled)
+    if index is None:
+        return tuple(body)
     trips = integer(lanes.bit_length() - 1)
-    return (For(Loop(distance, integer(0), trips, unroll=True, halves=lanes // 2), tuple(body)),)
+    return (For(Loop(index, integer(0), trips, unroll=True, halves=lanes // 2), tuple(body)),)
 
 
 def _load_partials(

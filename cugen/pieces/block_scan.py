@@ -55,16 +55,19 @@ def warp_scan(scans: Sequence[ScanLocals], lane: str, lanes: int, stride: int, l
 
     Only every `stride`-th lane contributes. `exclusive` of the first lane is its own value."""
     trips = (lanes // stride - 1).bit_length()
-    distance = loop_variable("distance", lanes, lowering)
-    in_reach = Op("ge", (IndexLocal(lane, INT64), IndexLocal(distance.name, INT64)), BOOL)
+    index = loop_variable("distance", lanes, lowering) if trips > 1 else None
+    distance = integer(stride) if index is None else index.symbol
+    reach = Const(stride, INT64) if index is None else IndexLocal(index.name, INT64)
+    in_reach = Op("ge", (IndexLocal(lane, INT64), reach), BOOL)
     steps: list[Node] = []
     for names in scans:
         combined = names.combine(names.exclusive, names.inclusive)
         value = Select(in_reach, combined, names.inclusive, names.inclusive.dtype)
-        steps += [_shuffle_up(names, distance.symbol, lanes), Assign(names.inclusive, value)]
-    loop = Loop(distance, integer(0), integer(trips), unroll=True, doubles=stride)
+        steps += [_shuffle_up(names, distance, lanes), Assign(names.inclusive, value)]
     declared = tuple(Let(names.exclusive, None, mutable=True) for names in scans)
-    return (*declared, For(loop, tuple(steps)), *(_shuffle_up(names, stride, lanes) for names in scans))
+    if index is not None:
+        steps = [For(Loop(index, integer(0), integer(trips), unroll=True, doubles=stride), tuple(steps))]
+    return (*declared, *steps, *(_shuffle_up(names, stride, lanes) for names in scans))
 
 
 def segment_total(names: ScanLocals, lanes: int) -> Shuffled:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from cugen.pieces.blocks import define_index
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
-from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
+from cugen.pieces.loop_variables import loop_variable, repeated, shared_loop_variable, unrolled, value_of
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.structures.numbered_elements import GatheredStores, NumberedElements, numbered_elements
 from cugen.pieces.structures.runs import Run
@@ -22,7 +22,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import are_distinct, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.rewrite.dense_indices import index_values
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, children, free_indices, walk
 from cugen.spec.model import Statement
 
 
@@ -132,7 +132,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
             inner.remember(read, vector.component(element))
             del single[read]
     for read, width in single.items():
-        name_hint, which = _loaded_name(work, read.array), _which(read, work.wide)
+        name_hint, which = _loaded_name(work, read.array), which_of(read, work.wide)
         vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width, which)
 
         reference = read.array, read.subscripts
@@ -164,9 +164,13 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         return work.width > 1 and not any(element_ref in run.structure.fields for run in work.stored)
 
     body, gathered_stores = gather_stores(inner.nodes, work.request, number, lowering, lambda s, _: fits(s))
-    scope.nodes += [Let(vector, None, mutable=True) for vector in gathered_stores.vectors]
+    source = copied_vector(body, element)
+    if source is not None:
+        body = []
+    else:
+        scope.nodes += [Let(vector, None, mutable=True) for vector in gathered_stores.vectors]
     results = gathered_stores.stores(
-        lowering, lambda s, vector: Store(access(s.target, s, "store", work.width, integer(0)), vector)
+        lowering, lambda s, vector: Store(access(s.target, s, "store", work.width, integer(0)), source or vector)
     )
     components: dict[ElementRef, Component] = {}
     for run in work.stored:
@@ -178,9 +182,18 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     body = _with_assigned_fields(body, remaining, components)
     return (
         Section("load_vectors", tuple(scope.nodes)),
-        Section("elements", repeated(number, tuple(body))),
+        Section("elements", repeated(number, tuple(body)) if body else ()),
         Section("store_vectors", tuple(results)),
     )
+
+
+def copied_vector(nodes: Sequence[Node], element: Integer) -> Vector | None:
+    """The vector that the nodes of an `element` copy to another of its type, if that is all they do."""
+    match nodes:
+        case [Assign(local=Component(vector=target, index=i), value=Component(vector=source, index=j))]:
+            is_same = (target.element, target.width) == (source.element, source.width)
+            return source if i == j == element and is_same else None
+    return None
 
 
 def _whole_vectors(work: ConsecutiveElements, lowering: Lowering) -> list[Read]:
@@ -214,7 +227,7 @@ def _load_numbered(
     return {read: vectors.indexed(integer(n)) for n, read in enumerate(numbered.elements)}
 
 
-def _which(element: Read, elements: Iterable[Read]) -> tuple[str, ...]:
+def which_of(element: Read, elements: Iterable[Read]) -> tuple[str, ...]:
     """The constant subscripts of an element, if others of the array are accessed, too."""
     is_alone = all(each == element for each in elements if each.array == element.array)
     return () if is_alone else tuple(str(sub.value) for sub in element.subscripts if isinstance(sub, Const))
@@ -264,7 +277,7 @@ class RunVectors:
         nodes: list[Node] = []
         for number, vector in self.vectors.items():
             if vector.count:
-                index = loop_variable("u", vector.count, lowering)
+                index = shared_loop_variable("u", (0, vector.count - 1), lowering, "vectors")
                 nodes.append(unrolled(index, (move(index.symbol, vector.indexed(index.symbol)),)))
             else:
                 nodes.append(move(integer(number), vector))
@@ -345,7 +358,7 @@ def gather_stores(
             if statement in fitting:
                 vector = vectors.get(statement)
                 if vector is None:
-                    which = _which(target, targets)
+                    which = which_of(target, targets)
                     vector = vector_of(node.access.array, statement.target, width, lowering, which=which)
                     single.append((statement, vector))
                 node = Assign(vector.component(lane.symbol), node.value)
@@ -371,20 +384,36 @@ def load_vectors(
     if not vector.count:
         scope.nodes.append(Load(vector, access(integer(0))))
         return vector.component
-    index = loop_variable("u", vector.count, lowering)
+    index = shared_loop_variable("u", (0, vector.count - 1), lowering, "vectors")
     load = Load(vector.indexed(index.symbol), access(index.symbol))
     scope.nodes += [Let(vector, None, mutable=True), unrolled(index, (load,))]
     width = integer(vector.width)
     return lambda i: vector.indexed(FloorDiv(i, width)).component(Mod(i, width))
 
 
+def mentions_of(part: Expr, expressions: Iterable[Expr]) -> int:
+    """How often the code of expressions mentions a part of them; an operation that occurs again is named, and mentions
+    its operands once."""
+    mentions, named = 0, set()
+    pending = list(expressions)
+    while pending:
+        expr = pending.pop()
+        mentions += expr == part
+        if expr != part and expr not in named:
+            pending += children(expr)
+            if isinstance(expr, Op):
+                named.add(expr)
+    return mentions
+
+
 def remember_read(
     request: Request, read: Read, value: Expr, lowering: Lowering, scope: Scope, name_hint: str = ""
 ) -> None:
     """Records the value of a read, under a name if it is used more than once or as a subscript."""
-    mentions = sum(1 for s in request.group.statements for node in walk(s.value) if node == read)
-    if mentions > 1 or read in lowering.subscripts:
-        name = name_hint or read.array.lower()
+    values = [statement.value for statement in request.group.statements]
+    if mentions_of(read, values) > 1 or read in lowering.subscripts:
+        reads = [node for value in values for node in walk(value) if isinstance(node, Read)]
+        name = name_hint or "_".join((read.array.lower(), *which_of(read, reads)))
         is_taken = name == lowering.arrays[read.array].symbol
         local = Local(lowering.names.allocate(f"{name}_value" if is_taken else name), read.dtype)
         named = Load(local, value.access) if isinstance(value, Element) else Let(local, value)

@@ -6,8 +6,9 @@ read is a `Load` node, or an `Element` operand.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, pairwise
 
 import sympy
 
@@ -185,6 +186,40 @@ class Access:
         *outer, row, column = self.subscripts
         mask = self.array.swizzle_unit * Mod(row, integer(self.array.swizzle))
         return (*outer, row, BitXor(column, mask))
+
+    def addends(self) -> Iterator[tuple[tuple[Integer, ...], Integer, Integer]]:
+        """The offset as it is printed, from the slowest dimension on: by what the sum so far is multiplied, what is
+        added, and the stride of that. Horner's scheme, `(m * K + k) * 4 + 1`, for a dense array, else a sum of
+        subscripts times strides. Numbers are combined."""
+        strides, shape = self.array.strides, self.array.shape
+        printed_shape = self.array.printed_shape or shape
+        order = list(range(len(strides)))
+        if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
+            order.reverse()
+        is_dense = bool(order) and strides[order[-1]] == 1
+        is_dense = is_dense and all((strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in pairwise(order))
+        if not is_dense:
+            yield from (((), self.subscripts[dimension], strides[dimension]) for dimension in order)
+            return
+        steps: list[tuple[Integer, tuple[Integer, ...], Integer]] = []
+        number: Integer = integer(1)
+        names: tuple[Integer, ...] = ()
+        for dimension in order:
+            if steps and shape[dimension] != 1:
+                factor = printed_shape[dimension]
+                number, names = (number * factor, names) if factor.is_Integer else (number, (*names, factor))
+            if self.subscripts[dimension] != 0:
+                steps.append((number, names, self.subscripts[dimension]))
+                number, names = integer(1), ()
+        steps.append((number, names, integer(0)))
+        while len(steps) > 1 and steps[0][2].is_Integer:
+            (_, _, first), (number, names, subscript), *others = steps
+            if names or not subscript.is_Integer:
+                steps = [(integer(1), (), first * number), (integer(1), names, subscript), *others]
+                break
+            steps = [(integer(1), (), first * number + subscript), *others]
+        for number, names, subscript in steps:
+            yield (*((number,) if number != 1 else ()), *names), subscript, integer(1)
 
     def offset(self) -> Integer:
         """The linear offset of the element, in elements; of a filtered fetch `UNKNOWN_OFFSET`."""

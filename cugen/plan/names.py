@@ -7,6 +7,13 @@ import re
 from cugen.spec import c_names
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ORIGIN = re.compile(r"(?<=.)0_?$|(?:^|_)first(?:_|$)|^(?:prefetch|prologue)_k$|^warp_[mn]$")
+
+
+def is_origin(name: str) -> bool:
+    """Whether the name is that of the origin of a tile or a vector, such as `k0`, `next_first` or `warp_m`, which is
+    the first term of a sum."""
+    return _ORIGIN.search(name) is not None
 
 
 class Names:
@@ -36,7 +43,8 @@ class Names:
         base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name_hint) or "v"
         if not _IDENTIFIER.fullmatch(base) or base.startswith("__") or re.match(r"_[A-Z]", base):
             base = "v" + base
-        candidates = [base] if not c_names.is_taken(base) else []
+        is_hidden = self._parent is not None and c_names.may_be_hidden(base)
+        candidates = [base] if is_hidden or not c_names.is_taken(base) else []
         candidates.append(base + "_")
         name = next((c for c in candidates if not self._is_taken(c)), "")
         number = 2

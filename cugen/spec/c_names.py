@@ -17,7 +17,7 @@ _KEYWORDS = """
 # Names that a generated file declares: its helper functions (templates/functions), the tile in dynamic shared memory,
 # and the launcher's own variables.
 _GENERATED = """
-    absolute divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
+    absolute ceil_div divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
     shift_right sign_of wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load load_byte
     load_readonly load_streaming load_ca load_cg load_cs load_lu store store_wb store_cg store_cs store_wt
     to_int32 to_uint32 to_int64 to_uint64
@@ -32,8 +32,11 @@ _GENERATED = """
     tma_load_2d tma_load_3d tma_load_2d_multicast tma_load_3d_multicast
     tma_load_im2col_3d tma_load_im2col_4d tma_load_im2col_5d
     tma_store_2d tma_store_3d tma_store_commit tma_store_wait_read
-    shared_memory cluster cooperative_groups stream status workspace memory
+    shared_memory cluster cooperative_groups stream status workspace allocates
 """
+# Bessel functions, which no generated code calls: a variable of a kernel may hide one, as `j0`, the first of a tile's
+# columns, does.
+_HIDEABLE = frozenset({"j0", "j1", "jn", "y0", "y1", "yn"})
 _GENERATED_PREFIX = "wgmma"  # wgmma_m64n256k16_bf16 and all others, which differ by N and the types
 KEYWORDS = frozenset(_KEYWORDS.split())
 GENERATED = frozenset(_GENERATED.split())
@@ -42,6 +45,11 @@ GENERATED = frozenset(_GENERATED.split())
 def is_taken(name: str) -> bool:
     """Whether a name is reserved: a keyword, declared or defined as a macro by the headers, or declared by cugen."""
     return name in KEYWORDS or name in GENERATED or name.startswith(_GENERATED_PREFIX) or is_in_headers(name)
+
+
+def may_be_hidden(name: str) -> bool:
+    """Whether a variable within a function may have the name though a header declares it."""
+    return name in _HIDEABLE
 
 
 def is_in_headers(name: str) -> bool:

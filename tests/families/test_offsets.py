@@ -85,7 +85,7 @@ def test_as_many_blocks_as_grid_y_allows_stay_along_y(made: Generate) -> None:
 
 def test_a_grid_along_x_of_dynamic_size_is_computed_in_64_bits(made: Generate) -> None:
     kernel = made(copy("N", "i", "i", "{N: dynamic}"))
-    assert "dim3(((long long)N + 255) / 256)" in kernel.source
+    assert "dim3(ceil_div(N, 256))" in kernel.source
     assert "long long" not in body(kernel)
 
 

@@ -40,6 +40,10 @@ def test_a_child_avoids_the_names_of_its_parent_and_siblings_share(outer, inner)
     assert ours == [second.allocate(name_hint) for name_hint in inner]
 
 
+def test_a_variable_of_a_kernel_may_hide_a_bessel_function_and_no_name_of_the_file_does():
+    assert (Names(Names()).allocate("j0"), Names().allocate("j0")) == ("j0", "j0_")
+
+
 @given(st.lists(name_hints, max_size=10))
 def test_equal_hints_get_the_same_names(hints):
     def allocate_all():

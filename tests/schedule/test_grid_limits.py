@@ -77,7 +77,7 @@ def test_a_grid_that_no_mapping_fits_is_refused(name: str, sizes: tuple[int, int
 
 def test_the_launcher_checks_sizes_that_a_dynamic_param_may_have() -> None:
     kernel = scaled("{N: dynamic}", "[N]", "i", "sm_20", block="{i: 256}")
-    assert "if (((long long)N + 255) / 256 > 65535)\n        return cudaErrorInvalidValue;" in kernel.source
+    assert "if (ceil_div(N, 256) > 65535)\n        return cudaErrorInvalidValue;" in kernel.source
     assert "more than 65535 x 65535 x 65535 blocks are refused" in kernel.header
     within = scaled("{N: {range: [1, 16776960]}}", "[N]", "i", "sm_20", block="{i: 256}")
     assert "65535" not in within.source + within.header

@@ -48,7 +48,7 @@ def _sizes(pipeline: Pipeline) -> str:
     if pipeline.kernel.work_units is not None:
         return f"the work units of {pipeline.kernel.grid[0]} blocks"
     if not pipeline.refills:
-        return f"at most {pipeline.max_fills} k-tiles"
+        return "one k-tile" if pipeline.max_fills == 1 else f"at most {pipeline.max_fills} k-tiles"
     return f"{loop.trips} k-tiles and every number of tiles" if loop.trips.is_Integer else "every K and number of tiles"
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import sympy
 
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import FETCHED_TYPES, Access
+from cugen.plan.names import is_origin
 from cugen.plan.symbols import (
     INT32_MAX,
     INT32_MIN,
@@ -73,24 +73,16 @@ class Wording:
         return f"{symbol}[{self._flat(access)}]"
 
     def _flat(self, access: Access) -> str:
-        """Linear offset from the slowest dimension to the fastest; in Horner form if the array is dense."""
-        strides, shape = access.array.strides, access.array.shape
-        printed_shape = access.array.printed_shape or shape
-        order = list(range(len(strides)))
-        if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
-            order.reverse()
-        dense = bool(order) and strides[order[-1]] == 1
-        dense = dense and all((strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in pairwise(order))
+        """Linear offset from the slowest dimension to the fastest."""
         text, precedence = "", _ATOM
-        for dimension in order:
-            sub = access.subscripts[dimension]
-            if dense and text:
-                text, precedence = self._scaled(text, precedence, printed_shape[dimension]), _PRODUCT
-            if sub == 0 and (text or dimension != order[-1]):
+        for factors, subscript, stride in access.addends():
+            for factor in factors:
+                text, precedence = self._scaled(text, precedence, factor), _PRODUCT
+            if subscript == 0:
                 continue
-            term, term_precedence = self._text(sub)
-            if not dense and strides[dimension] != 1:
-                term, term_precedence = self._scaled(term, term_precedence, strides[dimension]), _PRODUCT
+            term, term_precedence = self._text(subscript)
+            if stride != 1:
+                term, term_precedence = self._scaled(term, term_precedence, stride), _PRODUCT
             if text:
                 term, term_precedence = f"{text} + {_bracketed(term, term_precedence, _SUM)}", _SUM
             text, precedence = term, term_precedence
@@ -117,7 +109,8 @@ class Wording:
             return " * ".join([self._within(expr.base, _ATOM)] * int(expr.exp)), _PRODUCT
         if isinstance(expr, Choice):
             left, right, then, otherwise = (self._within(arg, _SUM) for arg in expr.args)
-            return f"{left} < {right} ? {then} : {otherwise}", _CHOICE
+            is_zero = right == "1" and self._bounds(expr.args[0])[0] >= 0
+            return f"{left} {'== 0' if is_zero else f'< {right}'} ? {then} : {otherwise}", _CHOICE
         a, b = expr.args
         match expr:
             case Mod() if self._is_remainder(a, b):
@@ -160,7 +153,7 @@ class Wording:
             kind = 5
         elif any(s.name.startswith("blockIdx.") for s in symbols):
             kind = 0
-        elif term.is_Symbol and len(term.name) > 1 and term.name.removesuffix("_").endswith("0"):
+        elif term.is_Symbol and is_origin(term.name):
             kind = 1
         elif term.is_Symbol and term.name in ("tx", "ty"):
             kind = 2

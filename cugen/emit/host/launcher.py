@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import sympy
+
 from cugen.emit.host.apis import Api
 from cugen.emit.host.tensor_maps import data_type, swizzle_mode
 from cugen.emit.manifests import launch_options
@@ -18,7 +20,7 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Texture, Upload
 from cugen.plan.memory import FETCHED_TYPES, Array
 from cugen.plan.names import Names
-from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, bounds, integer
 from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param, Spec
@@ -131,9 +133,9 @@ class _Texts:
     def functions(self) -> dict[tuple[str, str], None]:
         return self._printer.functions
 
-    def size(self, expr: Integer, *, wide: bool = False) -> str:
+    def size(self, expr: Integer) -> str:
         self.symbols.update(dict.fromkeys(s.name for s in expr.free_symbols))
-        return self._printer.integers.print(expr, wide=wide)
+        return self._printer.integer(expr)
 
     def condition(self, expr: Expr) -> str:
         self.symbols.update({self._names[n.name]: None for n in walk(expr) if isinstance(n, ParamValue)})
@@ -177,7 +179,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
     row = target(spec.target)
     checks += [
-        f"{texts.size(limit.value, wide=True)} > {limit.maximum}"
+        f"{texts.size(limit.value)} > {limit.maximum}"
         for texture in context.textures
         for limit in limits(context.texture_sizes(texture), row)
         if bounds(limit.value, dict(context.ranges))[1] > limit.maximum
@@ -258,7 +260,7 @@ def _grid_checks(context: Context, kernel: Kernel, texts: _Texts) -> Iterator[st
     2^31 - 1 blocks along x (from 3.0 on) aren't checked: no device holds the arrays of so many."""
     for extent, limit in zip(kernel.grid, target(context.spec.target).grid, strict=True):
         if limit < MAX_BLOCKS and bounds(extent, context.ranges)[1] > limit:
-            yield f"{texts.size(extent, wide=True)} > {limit}"
+            yield f"{texts.size(extent)} > {limit}"
 
 
 def _workspace(
@@ -270,15 +272,15 @@ def _workspace(
         kind = c_name(array.dtype)
         address = f"static_cast<{kind}*>(workspace)"
         if total != 0:
-            start = texts.size(total, wide=True)
+            start = texts.size(total)
             address = f"reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
         buffers.append(f"{kind}* const {array.symbol} = {address}")
         size = context.elements_of(array) * array.dtype.bytes
         if array.zeroed:
-            zeros.append(f"cudaMemsetAsync({array.symbol}, 0, {texts.size(size, wide=True)}, stream)")
+            zeros.append(f"cudaMemsetAsync({array.symbol}, 0, {texts.size(size)}, stream)")
         total = total + _aligned(size)
     size_params = frozenset(symbol.name for symbol in total.free_symbols)
-    return tuple(buffers), tuple(zeros), texts.size(total, wide=True) if plan.workspace else "", size_params
+    return tuple(buffers), tuple(zeros), texts.size(total) if plan.workspace else "", size_params
 
 
 def _upload(context: Context, upload: Upload) -> str:
@@ -292,7 +294,7 @@ def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
     array = context.arrays[texture.argument]
     kind = "Half()" if array.dtype.name == "float16" else f"<{FETCHED_TYPES[array.dtype.name]}>()"
     unit = array.dtype.bytes if array.texture_2d is None else 1
-    sizes = (texts.size(size * unit, wide=True) for size in context.texture_sizes(texture))
+    sizes = (texts.size(size * unit) for size in context.texture_sizes(texture))
     arguments = [texture.parameter, *sizes, f"cudaCreateChannelDesc{kind}"]
     if array.texture_2d is not None:
         arguments.append(f"cudaAddressMode{array.texture_2d.address_mode.capitalize()}")
@@ -303,8 +305,8 @@ def _texture(context: Context, texture: Texture, texts: _Texts) -> TextureText:
 def _tensor_map(context: Context, array: Array, name: str, texts: _Texts) -> TensorMapText:
     tensor_map = array.tensor_map
     assert tensor_map is not None
-    sizes = [texts.size(extent, wide=True) for extent in reversed(array.shape)]
-    strides = [texts.size(stride * array.dtype.bytes, wide=True) for stride in reversed(array.strides[:-1])]
+    sizes = [texts.size(extent) for extent in reversed(array.shape)]
+    strides = [texts.size(stride * array.dtype.bytes) for stride in reversed(array.strides[:-1])]
     boxes: tuple[Iterable[int], ...] = (reversed(tensor_map.box),)
     if (pixels := tensor_map.pixels) is not None:
         corners = (pixels.lower, pixels.upper, pixels.steps)
@@ -327,7 +329,8 @@ def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: 
     block = [str(size) for size in kernel.block]
     while len(block) > 1 and block[-1] == "1":
         block.pop()
-    empty = [texts.size(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
+    sizes = dict.fromkeys(size for extent in kernel.grid for size in _nonempty(extent))
+    nonempty = [texts.size(size) for size in sizes if bounds(size, context.ranges)[0] < 1]
     arguments = [maps[array] for array in kernel.tensor_maps]
     workspace = {array.name: array.symbol for array in kernel.workspace}
     textures = {texture.argument: texture.symbol for texture in context.textures}
@@ -347,7 +350,7 @@ def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: 
     call = f"{kernel.name}<<<{configuration}>>>({', '.join(arguments)})"
     return LaunchText(
         kernel.name,
-        " && ".join(f"{extent} > 0" for extent in empty),
+        " && ".join(f"{size} > 0" for size in nonempty),
         call,
         bool(kernel.tensor_maps)  # for the context as well
         or (
@@ -356,6 +359,18 @@ def _launch(context: Context, kernel: Kernel, maps: Mapping[Array, str], texts: 
         kernel.dynamic_shared_bytes,
         *_settings(kernel, target(context.spec.target)),
     )
+
+
+def _nonempty(extent: Integer) -> Iterator[Integer]:
+    """What is positive where the extent of a grid is: factors of a product, dividends of rounded up quotients."""
+    for factor in sympy.Mul.make_args(extent):
+        if isinstance(factor, FloorDiv):
+            yield (factor.args[0] - factor.args[1] + 1).expand()
+        elif isinstance(factor, Minimum):
+            for size in factor.args:
+                yield from _nonempty(size)
+        else:
+            yield factor
 
 
 def _settings(kernel: Kernel, row: Target) -> tuple[tuple[str, ...], str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from operator import mul
 
 import sympy
 
 from cugen.plan.memory import Access
+from cugen.plan.names import is_origin
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import (
     INT32_MAX,
@@ -44,6 +45,7 @@ class IntegerPrinter:
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     long_names: dict[str, None] = field(default_factory=dict)
     _casts_builtins: bool = False
+    _wraps: bool = False
 
     def __post_init__(self) -> None:
         self._order = {name: position for position, name in enumerate(self.ranges)}
@@ -52,6 +54,25 @@ class IntegerPrinter:
         """C text of `expr`, evaluated in 64 bits with `wide` even where 32 suffice."""
         return self._print(expr, wide)[0]
 
+    def definition(self, expr: Integer, *, wide: bool = False) -> str:
+        """C text of the value of an index, which fits 32 bits unless it is `wide`. Where its terms alone don't show
+        that, 32 bits still suffice if none is negative, so that no partial sum exceeds the total, or if C computes the
+        sum without signs, modulo 2^32."""
+        if wide or expr.is_Symbol or not self._is_long(expr):
+            return self.print(expr, wide=wide)
+        with self._wrapping():
+            text = self.print(expr)
+        terms = sympy.Add.make_args(expr)
+        is_sum = all(bounds(term, self.ranges)[0] >= 0 and not self._is_long(term) for term in terms)
+        return text if is_sum or text.startswith(_BUILTINS) else self.print(expr)
+
+    @contextmanager
+    def _wrapping(self, wraps: bool = True) -> Iterator[None]:
+        """Prints sums and products in 32 bits, or, in what they are made of, in as many as the values need."""
+        before, self._wraps = self._wraps, wraps
+        yield
+        self._wraps = before
+
     def is_wide(self, expr: Integer) -> bool:
         """Whether the value can overflow 32 bits."""
         low, high = bounds(expr, self.ranges)
@@ -59,19 +80,41 @@ class IntegerPrinter:
 
     def _is_long(self, expr: Integer) -> bool:
         """Whether C evaluates `expr` in 64 bits, even if its value fits 32."""
-        parts = list(sympy.preorder_traversal(expr))
+        parts = list(self._evaluated(expr))
         if any(part.is_Symbol and part.name in self.long_names for part in parts):
             return True
         return any(map(self.is_wide, parts)) or any(self._grows_wide(part) for part in parts if part.is_Add)
+
+    def _evaluated(self, expr: Integer) -> Iterator[Integer]:
+        """The expression, and those of which C computes it."""
+        yield expr
+        for part in self._rounded_up(expr) or expr.args:
+            yield from self._evaluated(part)
+
+    def _rounded_up(self, expr: Integer) -> tuple[Integer, Integer] | None:
+        """Dividend and divisor of a quotient in 32 bits that is rounded up, of which only the sum has more."""
+        if not isinstance(expr, FloorDiv) or not self.is_wide(expr.args[0]) or self.is_wide(expr):
+            return None
+        quotient = (expr.args[0] - expr.args[1] + 1).expand(), expr.args[1]
+        ranges = [bounds(part, self.ranges) for part in quotient]
+        fits = all(low >= lowest and high <= INT32_MAX for (low, high), lowest in zip(ranges, (0, 1), strict=True))
+        return quotient if fits and not any(map(self._is_long, quotient)) else None
 
     def _grows_wide(self, total: Integer) -> bool:
         """Whether a partial sum, in the order of printing, can overflow 32 bits."""
         return any(map(self.is_wide, accumulate(sorted(total.args, key=self._term_key))))
 
     def comparison(self, term: Comparison) -> str:
-        with self._signed(term.left, term.right):
-            left, right = self._operand(term.left, False, _SUM), self._operand(term.right, False, _SUM)
-        return f"{left} {term.operator} {right}"
+        left, right = self._narrowed(term.left, term.right)
+        with self._signed(left, right):
+            return f"{self._operand(left, False, _SUM)} {term.operator} {self._operand(right, False, _SUM)}"
+
+    def _narrowed(self, left: Integer, right: Integer) -> tuple[Integer, Integer]:
+        """The sides of a comparison; a constant goes to the other side where 32 bits suffice then."""
+        constant = left.as_coeff_Add()[0]
+        moved = left - constant, right - constant
+        suffices = constant != 0 and self._is_long(left) and not any(map(self._is_long, moved))
+        return moved if suffices else (left, right)
 
     @contextmanager
     def _signed(self, *values: Integer) -> Iterator[None]:
@@ -99,27 +142,14 @@ class IntegerPrinter:
         return f"[{self.flat(access)}]"
 
     def flat(self, access: Access) -> str:
-        """Linear offset, slowest dimension first: Horner form for dense arrays, else a sum of index times stride."""
-        strides = access.array.strides
-        order = list(range(len(strides)))
-        if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
-            order.reverse()
-        shape, printed_shape = access.array.shape, access.array.printed_shape or access.array.shape
-        dense = all((strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in pairwise(order)) and (
-            not order or strides[order[-1]] == 1
-        )
-        wide = self.is_wide(access.offset()) if order else False
+        """Linear offset, the slowest dimension first."""
+        wide = bool(access.subscripts) and self.is_wide(access.offset())
         text, precedence = "", _ATOM
-        for position, dimension in enumerate(order):
-            sub = access.subscripts[dimension]
-            if dense and text and shape[dimension] != 1:
-                text, precedence = self._scaled(text, precedence, printed_shape[dimension]), _PRODUCT
-            if not text and sub == 0 and position < len(order) - 1:
-                continue
-            if dense:
-                text, precedence = self._added(text, precedence, sub, integer(1), wide)
-            else:
-                text, precedence = self._added(text, precedence, sub, strides[dimension], wide)
+        for factors, subscript, stride in access.addends():
+            for factor in factors:
+                text, precedence = self._scaled(text, precedence, factor), _PRODUCT
+            if subscript != 0:
+                text, precedence = self._added(text, precedence, subscript, stride, wide)
         return text or "0"
 
     def coordinates(self, access: Access) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -132,8 +162,6 @@ class IntegerPrinter:
         return subscripts, tuple(map(self._factor, access.array.shape))
 
     def _added(self, text: str, precedence: int, sub: Integer, stride: Integer, wide: bool) -> tuple[str, int]:
-        if sub == 0 and text:
-            return text, precedence
         term, term_precedence = self._print(sub, (wide and not text) or self.is_wide(sub * stride))
         if stride != 1:
             term, term_precedence = self._scaled(term, term_precedence, stride), _PRODUCT
@@ -151,7 +179,10 @@ class IntegerPrinter:
         return _paren(text, precedence, _ATOM)
 
     def _print(self, expr: Integer, wide: bool) -> tuple[str, int]:
-        wide = wide or (not expr.is_Symbol and self.is_wide(expr))
+        if self._wraps and not (expr.is_Add or expr.is_Mul):
+            with self._wrapping(False):
+                return self._print(expr, wide)
+        wide = wide or (not expr.is_Symbol and not self._wraps and self.is_wide(expr))
         if expr.is_Integer:
             value = int(expr)
             text = f"{value}LL" if wide else str(value)
@@ -171,12 +202,18 @@ class IntegerPrinter:
             return self._multiplied(factors, wide), _PRODUCT
         if isinstance(expr, Choice):
             return self._choice(expr, wide), _CHOICE
+        if (quotient := self._rounded_up(expr)) is not None:
+            self.functions.setdefault(("ceil_div", ""))
+            text = f"ceil_div({', '.join(map(self.print, quotient))})"
+            return f"(long long){text}" if wide else text, _ATOM
         a, b = expr.args
         match expr:
             case Mod() if bounds(a, self.ranges)[0] >= 0 and bounds(a - b, self.ranges)[1] < 0:
                 return self._print(a, wide)
             case FloorDiv() | Mod() if bounds(a, self.ranges)[0] >= 0:
                 operator = "/" if isinstance(expr, FloorDiv) else "%"
+                if wide and not self._is_long(expr):
+                    return f"(long long)({self._print(expr, False)[0]})", _ATOM
                 return f"{self._operand(a, wide, _PRODUCT)} {operator} {self._factor(b)}", _PRODUCT
             case FloorDiv() | Mod():
                 name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
@@ -196,6 +233,8 @@ class IntegerPrinter:
     def _choice(self, expr: Integer, wide: bool) -> str:
         left, right, then, otherwise = expr.args
         test = Comparison(right, ">", left) if left.is_Integer else Comparison(left, "<", right)
+        if right == 1 and bounds(left, self.ranges)[0] >= 0:
+            test = Comparison(left, "==", integer(0))
         condition = self.comparison(test)
         return f"{condition} ? {self._operand(then, wide, _SUM)} : {self._operand(otherwise, wide, _SUM)}"
 
@@ -205,7 +244,7 @@ class IntegerPrinter:
 
     def _sum(self, expr: Integer, wide: bool) -> tuple[str, int]:
         terms = sorted(expr.args, key=self._term_key)
-        wide = wide or self._grows_wide(expr)
+        wide = wide or (not self._wraps and self._grows_wide(expr))
         text = ""
         for position, term in enumerate(terms):
             negative = term.could_extract_minus_sign()
@@ -229,7 +268,7 @@ class IntegerPrinter:
             kind = 5
         elif any(name.startswith("blockIdx.") for name in names):
             kind = 0
-        elif term.is_Symbol and _is_origin(term.name):
+        elif term.is_Symbol and is_origin(term.name):
             kind = 1
         elif term.is_Symbol and term.name in ("tx", "ty"):
             kind = 2
@@ -265,15 +304,10 @@ class IntegerPrinter:
             return sign + self._multiplied(factors, wide), _PRODUCT
 
     def _multiplied(self, factors: list[Integer], wide: bool) -> str:
-        wide = wide or any(self.is_wide(partial) for partial in accumulate(factors, mul))
+        wide = wide or (not self._wraps and any(self.is_wide(partial) for partial in accumulate(factors, mul)))
         with self._signed(*(factors if wide else ())):
             parts = [self._operand(f, wide and n == 0, _PRODUCT if n == 0 else _ATOM) for n, f in enumerate(factors)]
         return " * ".join(parts)
-
-
-def _is_origin(name: str) -> bool:
-    """Whether the name is that of a tile's origin, such as `k0`, or `j0_`, since `j0` is a C library function."""
-    return len(name) > 1 and name.removesuffix("_").endswith("0")
 
 
 def _paren(text: str, precedence: int, limit: int) -> str:

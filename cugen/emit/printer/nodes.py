@@ -76,7 +76,7 @@ class NodePrinter(ValuePrinter):
     def definition(self, index: Index) -> str:
         """`int m = blockIdx.y * 16 + threadIdx.y`."""
         value = index.definition if index.shown is None else index.shown
-        return f"{self.integer_type(index)} {index.name} = {self.integers.print(value, wide=index.is_wide)}"
+        return f"{self.integer_type(index)} {index.name} = {self.integers.definition(value, wide=index.is_wide)}"
 
     def start(self, start: Start) -> str:
         """`const float* a_from = &A[m * K + k]`."""
@@ -153,7 +153,14 @@ class NodePrinter(ValuePrinter):
     def remarks(self, node: Node) -> list[str]:
         """Comments above a node with the analysis of its accesses."""
         claims = [(access, self.claims.get(access.serial, "")) for access in own_accesses(node)]
-        return [f"{self.text(access)}: {claim}" for access, claim in claims if claim]
+        return [f"{self._label(access)}: {claim}" for access, claim in claims if claim]
+
+    def _label(self, access: Access) -> str:
+        """What a remark calls an access; of a texture without the call, which is in the next line."""
+        if access.array.space != "texture":
+            return self.text(access)
+        symbol, access = access.printed()
+        return symbol if access.array.texture_2d is not None else f"{symbol} at {self.integers.flat(access)}"
 
     def element(self, access: Element) -> str:
         return self._widened(access.access)

@@ -100,8 +100,10 @@ def _matrix(access: Access, block_bytes: int, printer: NodePrinter) -> str:
     printer.functions.setdefault((name, ""))
     stage, row_or_block, k, *column = access.subscripts
     first = replace(access, subscripts=(stage, row_or_block, integer(0), *column))
-    template = f"<{block_bytes}>" if block_bytes else ""
-    return f"{name}{template}(&{printer.lvalue(access, first)}, {printer.integer(k)})"
+    function = f"{name}<{block_bytes}>" if block_bytes else name
+    descriptor = f"{function}(&{printer.lvalue(access, first)}, {printer.integer(k)})"
+    printer.texts[access.serial] = f"{function}(&{printer.text(first)}, {printer.integer(k)})"
+    return descriptor
 
 
 def _address(access: Access, printer: NodePrinter) -> str:

@@ -13,7 +13,7 @@ from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
 from cugen.pieces.sections import guarded_nodes
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
+from cugen.pieces.vector_body import ConsecutiveElements, mentions_of, vector_body, wide_reads
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comment, Comparison, Define, Guard, Let, Load, Node, ReturnUnless, Section
@@ -161,7 +161,8 @@ class Epilogue:
             return vector_body(work, lowering, scope)
         for read, value in zip(self.accumulated, values, strict=True):
             scalar = value(integer(0))
-            if isinstance(scalar, Element) or not isinstance(scalar, Local):
+            is_named = isinstance(scalar, Local) and not isinstance(scalar, Element)
+            if not is_named and mentions_of(read, [s.value for s in self.request.group.statements]) > 1:
                 local = Local(lowering.names.allocate("total"), read.dtype)
                 scope.nodes.append(Load(local, scalar.access) if isinstance(scalar, Element) else Let(local, scalar))
                 scalar = local

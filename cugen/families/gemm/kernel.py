@@ -280,11 +280,15 @@ class GemmKernel:
         width_m, width_n = self.fragment_widths
         warp_tile_m = integer(self.sizes.named("WM", config.warp_m))
         warp_tile_n = integer(self.sizes.named("WN", config.warp_n))
-        thread_m = named("thread_m", warp_m * warp_tile_m + lane_m * width_m)
-        thread_n = named("thread_n", warp_n * warp_tile_n + lane_n * width_n)
+        warp_m, warp_n = warp_m * warp_tile_m, warp_n * warp_tile_n
+        if config.uses_tensor_cores:  # for the fragments as well
+            warp_m = named("warp_m", warp_m) if config.warps_m > 1 else warp_m
+            warp_n = named("warp_n", warp_n) if config.warps_n > 1 else warp_n
+        thread_m = named("thread_m", warp_m + lane_m * width_m)
+        thread_n = named("thread_n", warp_n + lane_n * width_n)
         b_fragment_n = thread_n
         if self._loads_elements_of_b():
-            b_fragment_n = named("b_frag_n", warp_n * warp_tile_n + lane_m)
+            b_fragment_n = named("b_frag_n", warp_n + lane_m)
         coordinates = self.thread_at(
             k_residue=k_residue,
             k_offset=k_offset,
@@ -297,7 +301,7 @@ class GemmKernel:
             lane_m=lane_m,
             lane_n=lane_n,
             lane=lane,
-            warp_tile=(warp_m * warp_tile_m, warp_n * warp_tile_n),
+            warp_tile=(warp_m, warp_n),
             b_fragment_n=b_fragment_n,
         )
         return tuple(nodes), coordinates

@@ -17,7 +17,7 @@ from cugen.families.gemm.fragments.thread_tile import accumulate, declare_accumu
 from cugen.families.gemm.problem import partials_pad, problem_of
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
-from cugen.pieces.loop_variables import repeated, unrolled, value_of
+from cugen.pieces.loop_variables import repeated, shared_loop_variable, unrolled, value_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element, Vector
@@ -28,9 +28,11 @@ from cugen.plan.nodes import (
     Comment,
     Comparison,
     Declare,
+    Define,
     For,
     Guard,
     If,
+    Index,
     Let,
     Load,
     Loop,
@@ -38,7 +40,7 @@ from cugen.plan.nodes import (
     Section,
     Store,
 )
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
 from cugen.spec.expressions import Expr, Local
 
 # Unrolled vectors of a thread in the final reduction (measured on an H200: more cost instruction-cache misses).
@@ -204,6 +206,11 @@ class SharedEpilogue(Epilogue):
             definitions.append(node)
             if count < per_block * self.config.split_k:
                 terms.append(Comparison(vector_id, "<", integer(count)))
+        m, n = FloorDiv(vector_id, integer(vectors_n)), Mod(vector_id, integer(vectors_n)) * width
+        if per_block > threads:
+            coordinates = self._coordinate("tile_m", m), self._coordinate("tile_n", n)
+            definitions += map(Define, coordinates)
+            m, n = (index.symbol for index in coordinates)
 
         def over_tile(body: tuple[Node, ...]) -> tuple[Node, ...]:
             if terms:
@@ -215,8 +222,12 @@ class SharedEpilogue(Epilogue):
             loop = Loop(e, integer(0), integer(per_block), threads, unroll=not is_partial)
             return (For(replace(loop, unroll_by=unroll_by) if is_partial else loop, body),)
 
-        m, n = FloorDiv(vector_id, integer(vectors_n)), Mod(vector_id, integer(vectors_n)) * width
         return vector_id, m, n, over_tile
+
+    def _coordinate(self, name_hint: str, value: Integer) -> Index:
+        """A coordinate in the tile, defined in a loop over it; other loops may have it as well."""
+        values = bounds(value, self.lowering.ranges)
+        return replace(shared_loop_variable(name_hint, values, self.lowering), definition=value)
 
     def _sum_of_slices(self, m: Integer, n: Integer, width: int) -> tuple[list[Node], Value]:
         def partial(k_slice: Integer) -> Access:

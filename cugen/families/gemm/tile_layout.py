@@ -13,6 +13,11 @@ ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 BANK_BYTES = 128  # of one word in each bank: what shared memory moves in a cycle (CUDA programming guide)
 
 
+def tile_name(array: str) -> str:
+    """What the tiles of an operand are called: `As`, and `weights_tiles` of an array whose name ends in an s."""
+    return f"{array}_tiles" if array.endswith("s") else f"{array}s"
+
+
 @dataclass(frozen=True, slots=True)
 class OperandTile:
     """The tile of an operand along M or N, as far as the tile config doesn't decide it.

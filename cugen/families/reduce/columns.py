@@ -13,7 +13,7 @@ from cugen.pieces.blocks import define_index
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import gather_stores
+from cugen.pieces.vector_body import copied_vector, gather_stores
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, narrowest
 from cugen.plan.alignment import divisor
 from cugen.plan.lowering.expressions import Lowering
@@ -24,7 +24,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import Integer, bounds, integer
 from cugen.plan.traversal.usage import mentions
-from cugen.spec.expressions import Const, Local, Read
+from cugen.spec.expressions import Const, Expr, Local, Read
 from cugen.spec.model import Statement
 from cugen.spec.types import INT64
 
@@ -97,11 +97,11 @@ class ColumnKernel(StagedKernel):
     def declare_accumulators(self) -> tuple[Node, ...]:
         if self.config.width == 1:
             return super().declare_accumulators()
-        declared = (Let(local, None, mutable=True) for a in self.accumulators for local in a.locals)
-        initialised = self._for_each_column(
-            lambda v: (n for a in self.of_lane(v) for n in map(Assign, a.locals, a.identities))
-        )
-        return (*declared, *initialised)
+        starts = [pair for a in self.accumulators for pair in zip(a.locals, a.identities, strict=True)]
+        declared = (Let(local, start if _is_zero(start) else None, mutable=True) for local, start in starts)
+        others = [(local, start) for local, start in starts if not _is_zero(start)]
+        initialised = self._for_each_column(lambda v: (Assign(component(local, v), start) for local, start in others))
+        return (*declared, *(initialised if others else ()))
 
     def _for_each_column(self, body: Callable[[Integer], Iterable[Node]]) -> tuple[Node, ...]:
         if self.config.width == 1:
@@ -195,13 +195,18 @@ class ColumnKernel(StagedKernel):
         lower_statements(self.request, lowering, inner)
         lowering.symbols[self.along] = first
         nodes, gathered = gather_stores(inner.nodes, self.request, lane, lowering, self._fits_vector)
+        source = copied_vector(nodes, lane.symbol)
+
+        def store(statement: Statement, vector: Vector) -> Store:
+            access = access_of(lowering.arrays[statement.target], statement, lowering.symbols, "store", width)
+            return Store(access, source or vector)
+
+        stores = gathered.stores(lowering, store)
+        if source is not None:
+            return (*scope.nodes, *stores)
         if mentions(nodes, column.index.name):
             nodes.insert(0, column)
         declared = [Let(vector, None, mutable=True) for vector in gathered.vectors]
-        stores = gathered.stores(
-            lowering,
-            lambda s, vector: Store(access_of(lowering.arrays[s.target], s, lowering.symbols, "store", width), vector),
-        )
         return (*scope.nodes, *declared, unrolled(lane, nodes), *stores)
 
     def _name_positions(self, scope: Scope, lane: Integer) -> None:
@@ -217,6 +222,10 @@ class ColumnKernel(StagedKernel):
         """Whether one access stores the thread's results."""
         target = Read(statement.target, statement.subscripts, statement.value.dtype)
         return self.problem.widest_access(target, self.along).count % self.config.width == 0
+
+
+def _is_zero(value: Expr) -> bool:
+    return isinstance(value, Const) and value.value == 0
 
 
 def _base_name(local: Local) -> str:

@@ -191,7 +191,7 @@ class RowScan:
         registers = self.registers
         vector = self._scan_lanes(body, inside)
         vectors = vector if self.config.vectors == 1 else (Section("vectors", registers.each_vector(first, vector)),)
-        comment = Comment(f"Exclusive prefix of each vector{' within its warp' if self.exchange else ''}.")
+        comment = Comment(f"exclusive prefix of each vector{' within its warp' if self.exchange else ''}")
         declared: list[Node] = []
         for n, prefix in zip(self.names, self.prefixes, strict=True):
             if self._is_single_vector:

@@ -11,6 +11,7 @@ from cugen.families.stencil.register_window import RegisterWindow
 from cugen.families.stencil.window_loads import load_window
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import loop_variable
+from cugen.pieces.vector_body import mentions_of
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity, reduce_onto
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import Accumulate, Declare, For, Let, Loop, Node, Section, Store
@@ -109,8 +110,11 @@ class ChannelAccumulators:
             scope.nodes.append(Store(self._accumulator("store"), combine(self.channels.reduction.kind, old, value)))
 
     def load_result(self, scope: Scope) -> None:
-        """Defines a local with the result of the scope's output."""
-        kind = self.channels.reduction.kind
+        """The result of the scope's output, under a name if it is used more than once."""
+        kind, result = self.channels.reduction.kind, Element.of(self._accumulator("load"))
+        if mentions_of(self.channels.reduction, [s.value for s in self.builder.request.group.statements]) == 1:
+            scope.remember(self.channels.reduction, result)
+            return
         local = Local(self.lowering.names.allocate({"sum": "total"}.get(kind, ACCUMULATORS[kind])), self.array.dtype)
-        scope.nodes.append(Let(local, Element.of(self._accumulator("load"))))
+        scope.nodes.append(Let(local, result))
         scope.remember(self.channels.reduction, local)

@@ -11,7 +11,7 @@ from cugen.families.transpose.config import RowMapping, Transpose, TransposeConf
 from cugen.pieces.blocks import Blocks, define, define_index, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
-from cugen.pieces.loop_variables import loop_variable, unrolled
+from cugen.pieces.loop_variables import loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import (
@@ -22,6 +22,7 @@ from cugen.pieces.vector_body import (
     remember_read,
     vector_body,
     vector_of,
+    which_of,
     wide_reads,
 )
 from cugen.plan.kernel import Kernel
@@ -72,7 +73,8 @@ class PackedTileKernel:
     def kernel(self) -> Kernel:
         blocks = self._grid()
         reads, allocate = self.transpose.reads, self.lowering.names.allocate
-        name_hints = ["tile"] if len(reads) == 1 else [f"{read.array}_tile" for read in reads]
+        name_hints = ["_".join((f"{read.array}_tile", *which_of(read, reads))) for read in reads]
+        name_hints = ["tile"] if len(reads) == 1 else name_hints
         self.tiles = {read: self.tile(read, allocate(hint)) for read, hint in zip(reads, name_hints, strict=True)}
         coordinates = (*self._tile_coordinates(blocks), *self._thread_coordinates())
         outer = self.lowering.names
@@ -174,6 +176,13 @@ class PackedTileKernel:
         index = loop_variable(name_hint, count - step + 1, self.lowering)
         return index.symbol, index
 
+    def _element_index(self, name_hint: str, count: int) -> tuple[Integer, Index | None]:
+        """A loop variable over elements of a thread, which the copies of all inputs have."""
+        if count <= 1:
+            return integer(0), None
+        index = shared_loop_variable(name_hint, (0, count - 1), self.lowering, f"element {name_hint}")
+        return index.symbol, index
+
     def _loop(self, name: str, index: Index | None, step: int, sections: tuple[Section, ...]) -> tuple[Section, ...]:
         """The loop `name` over the sections, or the sections themselves for a single trip."""
         return sections if index is None else (Section(name, (unrolled(index, sections, step),)),)
@@ -233,23 +242,23 @@ class PackedTileKernel:
         """Loads vectors of `pack` input rows and stores them as packed words."""
         width, pack, (row, column) = self.config.load.width, self.config.pack, target
         array = self.transpose.arrays[read.array]
-        p, each = self._index("p", pack)
+        p, each = self._element_index("p", pack)
         across, down = self.transpose.across.name, self.transpose.down.name
         symbols = {**self.lowering.symbols, across: source[0] + p, down: source[1]}
         access = access_of(array, read, symbols, "load", width)
         if width == 1 and pack == 1:
             return (Copy(Access(tile, (row, column), "store"), access),)
-        v, number = self._index("v", width)
+        v, number = self._element_index("v", width)
         store = Access(tile, (row, (column + v) * pack), "store", pack)
         if pack == 1:
-            vector = vector_of(array, read.array, width, self.lowering)
+            vector = vector_of(array, read.array, width, self.lowering, which=which_of(read, self.tiles))
             return (Load(vector, access), *_each(number, (Store(store, vector.component(v)),)))
         word = vector_of(array, "word", pack, self.lowering)
         filled: tuple[Node, ...]
         if width == 1:
             filled = _each(each, (Assign(word.component(p), Element.of(access)),))
             return (Let(word, None, mutable=True), *filled, Store(store, word))
-        vectors = vector_of(array, read.array, width, self.lowering, pack)
+        vectors = vector_of(array, read.array, width, self.lowering, pack, which_of(read, self.tiles))
         filled = _each(each, (Load(vectors.indexed(p), access),))
         transposed = Assign(word.component(p), vectors.indexed(p).component(v))
         body = (Let(word, None, mutable=True), *_each(each, (transposed,)), Store(store, word))

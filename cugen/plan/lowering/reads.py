@@ -19,9 +19,12 @@ from cugen.spec.types import INT64
 if TYPE_CHECKING:
     from cugen.plan.lowering.expressions import Lowering
 
+_LONGEST_NAME = 24  # of a load, with its subscripts
+
 
 def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, str]:
-    """Names of loads: the array's if it is read at one element, else with its subscripts."""
+    """Names of loads: the array's if it is read at one element, else with its subscripts, or, where that is long, with
+    those in which the elements differ."""
     names: dict[Read, str] = {}
     reads: dict[str, dict[Read, None]] = {}
     for expr in expressions:
@@ -29,9 +32,15 @@ def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> di
             if isinstance(node, Read):
                 reads.setdefault(node.array, {})[node] = None
     for array, distinct in reads.items():
+        different = [len(set(subscripts)) > 1 for subscripts in zip(*(r.subscripts for r in distinct), strict=True)]
         for read in distinct:
-            suffix = _suffix(read) if len(distinct) > 1 or array.lower() == arrays[array].symbol else ""
-            names[read] = (f"{array.lower()}_{suffix}" if suffix else array.lower())[:24]
+            name = array.lower()
+            suffixes = [""]
+            if len(distinct) > 1 or name == arrays[array].symbol:
+                differing = tuple(sub for sub, differs in zip(read.subscripts, different, strict=True) if differs)
+                suffixes = [_suffix(read.subscripts), _suffix(differing), "value"]
+            candidates = [f"{name}_{suffix}" if suffix else name for suffix in suffixes]
+            names[read] = next((c for c in candidates if len(c) <= _LONGEST_NAME and c != name), candidates[-1])
     return names
 
 
@@ -43,7 +52,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     if vector is not None and vector.source == array:
         structure = Read(read.array, vector.subscripts, read.dtype)
         subscripts = tuple(lower_subscript(lowering, sub, home) for sub in structure.subscripts)
-        return vector.load(read, subscripts, f"{read.array.lower()}_{_suffix(structure)}", lowering, home)
+        return vector.load(read, subscripts, f"{read.array.lower()}_{_suffix(structure.subscripts)}", lowering, home)
     subscripts = tuple(lower_subscript(lowering, sub, home) for sub in read.subscripts)
     subscripts, guard, otherwise = within(lowering, read, subscripts, array, home)
     name_hint = lowering.read_names.get(read, read.array.lower())
@@ -283,10 +292,10 @@ def _index_name(sub: Integer, extent: Integer) -> str:
     return extent.name.lower() if extent.is_Symbol else "position"
 
 
-def _suffix(read: Read) -> str:
+def _suffix(subscripts: tuple[Expr, ...]) -> str:
     """`im1_j` for `[i - 1, j]`; `value` for other subscripts."""
     parts = []
-    for sub in read.subscripts:
+    for sub in subscripts:
         match sub:
             case IndexValue(name=name):
                 parts.append(name)

@@ -26,7 +26,7 @@ def load_sample(lowering: Lowering, sample: Sample, scope: Scope) -> Local:
         _local(lowering, coordinate, home, f"{name}_{axes[dimension]}")
         for dimension, coordinate in enumerate(sample.coordinates)
     )
-    local = Local(lowering.name_for(sample, f"{name}_value"[:24], home), sample.dtype)
+    local = Local(lowering.name_for(sample, f"{name}_value", home), sample.dtype)
     # Without elements there is no texture.
     some = lowering.needed(Guard(tuple(Comparison(extent, ">", integer(0)) for extent in array.shape)))
     access = Access(array, (), "load", coordinates=coordinates, span=sample.span)

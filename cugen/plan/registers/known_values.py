@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import sympy
 
 from cugen.plan.memory import Access
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod
 
 Integers = dict[sympy.Symbol, int]
 
@@ -19,6 +19,7 @@ _COMBINE: Mapping[object, Callable[[list[int]], int]] = {
     Mod: lambda values: values[0] % values[1] if values[1] else 0,
     Minimum: min,
     Maximum: max,
+    Choice: lambda values: values[2] if values[0] < values[1] else values[3],
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
@@ -91,6 +93,12 @@ def test_the_report_names_a_2d_fetch_as_the_source_does() -> None:
     (fetch,) = (a for a in launch.accesses if a.access.array.name == "x")
     assert fetch.text == "tex2D<float>(x_texture, (j + 0.5f) * (1.0f / W), (i - 1 + 0.5f) * (1.0f / H))"
     assert f"= {fetch.text};" in kernel.source
+
+
+def test_a_remark_on_a_fetch_leaves_out_the_call_that_follows_it() -> None:
+    remark, statement = re.findall(r"(// x_texture: .*)\n(?: *//.*\n)* *(.*tex2D.*)", texture_2d("wrap").source)[0]
+    assert remark.startswith("// x_texture: unknown: the sectors of 2-D")
+    assert statement.startswith("const float ")
 
 
 def test_a_2d_fetch_of_dynamic_sizes_is_unknown_too() -> None:

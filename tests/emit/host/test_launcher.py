@@ -56,7 +56,7 @@ def test_arguments_come_in_the_order_of_the_spec_the_stream_last(host):
     assert lines[start + 1 : start + 10] == [
         "const float* A,",
         "const float* W,",
-        "__nv_bfloat16* memory_,",
+        "__nv_bfloat16* status_,",
         "__half s_value,",
         "int v,",
         "int M,",
@@ -70,7 +70,7 @@ def test_pieces_of_the_workspace_are_aligned_as_allocations_are(host):
     lines = host("full")
     assert "__half* const u = static_cast<__half*>(workspace);" in lines
     assert (
-        "float* const t = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((2 * M + 255) / 256));"
+        "float* const t = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256 * ((2 * M + 255) / 256));"
         in lines
     )
 

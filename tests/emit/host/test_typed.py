@@ -25,10 +25,10 @@ arrays:
   A: {shape: [M, N], dtype: float32, pitch: 128}
   W: {shape: [K], dtype: float32, memory: constant}
   F: {shape: [N, M], dtype: float32, layout: column}
-  memory: {shape: [M + 4, K], dtype: bfloat16}
+  status: {shape: [M + 4, K], dtype: bfloat16}
   total: {shape: [], dtype: float32}
 compute: |
-  memory[i, k] = W[k] * s + v + S
+  status[i, k] = W[k] * s + v + S
   total = sum(A[i, j] * F[j, i], i, j)
 """
 FIXED = """
@@ -78,7 +78,7 @@ def full(m: int = 12, n: int = 9, **changes: Given | int) -> dict[str, Given | i
         "A": Given(BASE, (m, n), (128 * ((n + 127) // 128), 1)),
         "W": Given(2 * BASE, (8,)),
         "F": Given(3 * BASE, (n, m), (1, n)),
-        "memory": Given(4 * BASE, (m + 4, 8)),
+        "status": Given(4 * BASE, (m + 4, 8)),
         "total": Given(5 * BASE, ()),
         "S": 2,
     }
@@ -95,14 +95,14 @@ CALLS = {
     "a requirement with a negative remainder": full(m=12, n=13),
     "a requirement of two parts": full(m=72, n=9),
     "its second part": full(S=7),
-    "a shape that follows from a param": full(memory=Given(4 * BASE, (15, 8))),
+    "a shape that follows from a param": full(status=Given(4 * BASE, (15, 8))),
     "a shape that is fixed": full(W=Given(2 * BASE, (9,))),
     "strides of a pitch": full(A=Given(BASE, (12, 9))),
     "strides of columns": full(F=Given(3 * BASE, (9, 12))),
     "nothing": full(A=Given(0, (12, 9), (128, 1))),
     "no address without dimensions": full(total=Given(0, ())),
     "an address between elements": full(A=Given(BASE + 2, (12, 9), (128, 1))),
-    "an input that is also written": full(memory=Given(BASE + 64, (16, 8))),
+    "an input that is also written": full(status=Given(BASE + 64, (16, 8))),
     "two results at one address": full(total=Given(4 * BASE + 128, ())),
     "adjacent": full(total=Given(4 * BASE + 16 * 8 * 2, ())),
     "right": full(),
@@ -124,10 +124,10 @@ MAIN = """
 
 const char* cudaGetErrorString(cudaError_t status) { return status == cudaErrorNotReady ? "not yet" : "other"; }
 extern "C" size_t full_workspace_bytes(int, int, int) { return 0; }
-extern "C" cudaError_t full_launch(const float* A, const float* W, const float* F, __nv_bfloat16* memory_, float* total,
+extern "C" cudaError_t full_launch(const float* A, const float* W, const float* F, __nv_bfloat16* status_, float* total,
     __half, int v, int M, int N, int S, WORKSPACE cudaStream_t stream)
 {
-    const bool same = W && F && memory_ && total && (A || N == 0) && v == 3;
+    const bool same = W && F && status_ && total && (A || N == 0) && v == 3;
     std::printf(same ? "launched %d %d %d" : "other arguments", M, N, S);
     return stream == nullptr ? cudaSuccess : cudaErrorNotReady;
 }
@@ -164,7 +164,7 @@ def answers(kernels: dict[str, Kernel]) -> dict[str, str]:
     lines = []
     for call in CALLS.values():
         spans = [
-            given.cpp({"memory": "__nv_bfloat16", "total": "float"}.get(name, "const float"))
+            given.cpp({"status": "__nv_bfloat16", "total": "float"}.get(name, "const float"))
             for name, given in call.items()
             if isinstance(given, Given)
         ]

@@ -23,6 +23,7 @@ FLOATS = (FLOAT32, FLOAT64)
 # Name -> number of operands and the types in which it exists.
 FUNCTIONS = {
     "absolute": (1, SIGNED),
+    "ceil_div": (2, (INT32,)),
     "divided_by": (2, (FLOAT32,)),
     "floor_div": (2, (INT32, INT64)),
     "floor_divide": (2, (*INTEGERS, *FLOATS)),
@@ -119,6 +120,8 @@ def wanted(name, dtype, a, b):
     match name:
         case "absolute":
             return wrap(abs(a), dtype)
+        case "ceil_div":
+            return -(-a // b)
         case "floor_div":
             return a // b
         case "floor_mod":
@@ -313,8 +316,10 @@ def test_every_function_computes_what_python_does(texts, batch):
     functions, runs, expected = [], [], []
     for number, (name, dtype) in enumerate(CASES):
         binary = FUNCTIONS[name][0] == 2
-        first = samples(dtype)
-        second = [b for b in first if b > 0 or name not in ("floor_div", "floor_mod")] if binary else first[:1]
+        corners = samples(dtype)
+        first = [a for a in corners if a >= 0 or name != "ceil_div"]
+        second = [b for b in corners if b > 0 or name not in ("ceil_div", "floor_div", "floor_mod")]
+        second = second if binary else corners[:1]
         with np.errstate(all="ignore"):
             expected += [(name, dtype.name, a, b, wanted(name, dtype, a, b)) for a in first for b in second]
         functions.append(f"namespace n{number} {{\n{texts[name, dtype]}}}")

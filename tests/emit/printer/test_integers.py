@@ -100,7 +100,7 @@ class C:
         return self.values[token]
 
     def call(self, name, first, second):
-        kinds = [kind for function, kind in self.functions if function == name]
+        kinds = [kind or "int" for function, kind in self.functions if function == name]
         wanted = [KIND_NAMES[kind] for _, kind in (first, second)]
         if name in ("min", "max") and LONG_KIND not in (first[1], second[1]):  # CUDA overloads these for mixed signs
             kind = max(first[1], second[1])
@@ -112,7 +112,8 @@ class C:
             raise Undefined(f"ambiguous call of {name} with {wanted}")
         a, b = (converted(value, kind) for value, _ in (first, second))
         table = {"min": min, "max": max, "floor_div": lambda a, b: a // b, "floor_mod": lambda a, b: a % b}
-        if name.startswith("floor") and b <= 0:
+        table["ceil_div"] = lambda a, b: -(-a // b)
+        if name.startswith(("ceil", "floor")) and (b <= 0 or (name == "ceil_div" and a < 0)):
             raise Undefined(f"{name} by {b}")
         return checked(table[name](a, b), kind)
 
@@ -267,6 +268,19 @@ def test_a_comparison_holds_where_the_expressions_say(left, right, operator, bou
     assert evaluator.value(fails) == (not expected)
 
 
+@given(expressions, ranges, st.data())
+def test_a_definition_has_the_value_of_the_expression_where_that_fits_32_bits(expr, bounds_by_name, data):
+    if not fits_long(expr, bounds_by_name):
+        return
+    printer = printer_for(bounds_by_name)
+    text = printer.definition(expr)
+    values = values_in(bounds_by_name, data)
+    expected = evaluate(expr, {symbol(name): value for name, value in values.items()})
+    if INT[0] <= expected <= INT[1]:
+        value = converted(C(typed(values, bounds_by_name), printer.functions).value(text), LONG_KIND)
+        assert (value - expected) % 2**32 == 0, text
+
+
 shapes = st.lists(st.integers(1, 3000), min_size=1, max_size=3)
 
 
@@ -358,6 +372,32 @@ def test_an_index_that_was_declared_long_makes_both_sides_long_whatever_it_holds
     assert printer.print(ROW, wide=True) == "row"
 
 
+BLOCK, LARGE = symbol("blockIdx.x"), (0, 2**31 - 1)
+PARAMS = {M: LARGE, N: LARGE, BLOCK: LARGE, TX: (0, 31), ROW: LARGE, STEP: (0, 7)}
+ROUNDED_UP = FloorDiv(N + 63, integer(64))
+
+
+@pytest.mark.parametrize(
+    ("value", "wide", "text"),
+    [
+        (FloorDiv(BLOCK, ROUNDED_UP) * 64 + TX, False, "blockIdx.x / ceil_div(N, 64) * 64 + threadIdx.x"),
+        (FloorDiv(BLOCK, ROUNDED_UP) * 64, True, "(long long)(blockIdx.x / ceil_div(N, 64)) * 64"),
+        (ROW + STEP, False, "row + k"),
+        (ROW + STEP - 1, False, "(long long)row + k - 1"),
+        (FloorDiv(ROW + STEP, integer(4)), False, "((long long)row + k) / 4"),
+    ],
+    ids=["without signs", "a quotient in 32 bits", "no negative term", "a negative term", "a quotient of 64 bits"],
+)
+def test_the_definition_of_an_index_takes_64_bits_where_its_value_needs_them(value, wide, text):
+    assert IntegerPrinter(PARAMS, frozenset({"M", "N"})).definition(value, wide=wide) == text
+
+
+def test_a_constant_goes_to_the_side_of_a_comparison_where_32_bits_suffice():
+    printer = IntegerPrinter(PARAMS, frozenset({"M", "N"}))
+    assert printer.comparison(Comparison(ROW + 5, "<=", M)) == "row <= M - 5"
+    assert printer.comparison(Comparison(ROW + STEP, "<", M)) == "(long long)row + k < M"
+
+
 def array(shape, strides, **more):
     return Array("A", "A", FLOAT32, tuple(shape), tuple(strides), more.pop("space", "global"), **more)
 
@@ -372,12 +412,20 @@ def array(shape, strides, **more):
         (array((M, N), (integer(1024), integer(1))), (ROW, COLUMN), "[row * 1024 + col]"),
         (array((integer(5), M, N), (M * N, N, integer(1))), (STEP, ROW, COLUMN), "[(k * M + row) * N + col]"),
         (array((), ()), (), "[0]"),
+        (array((M, integer(3), integer(3)), (integer(9), integer(3), integer(1))), (ROW, 0, 0), "[row * 9]"),
+        (
+            array((M, integer(3), integer(3)), (integer(9), integer(3), integer(1))),
+            (ROW, 2, STEP),
+            "[(row * 3 + 2) * 3 + k]",
+        ),
+        (array((integer(3), integer(3), N), (3 * N, N, integer(1))), (2, 1, COLUMN), "[7 * N + col]"),
+        (array((integer(3), integer(3), N), (3 * N, N, integer(1))), (1, 0, COLUMN), "[3 * N + col]"),
         (array((M, N), (N, integer(1)), flat=False), (ROW, COLUMN), "[row][col]"),
         (array((M, integer(32)), (integer(32), integer(1)), flat=False, swizzle=32, space="shared"), (ROW, STEP), None),
     ],
 )
 def test_subscripts_read_as_people_write_them(small, made, subscripts, text):
-    actual = small.subscripts(Access(made, subscripts, "load"))
+    actual = small.subscripts(Access(made, tuple(map(sympy.sympify, subscripts)), "load"))
     assert actual == (text or "[row][k ^ (row % 32)]")
 
 

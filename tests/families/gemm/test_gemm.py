@@ -191,7 +191,7 @@ def test_offsets_past_2_to_the_31_are_computed_in_64_bits(made):
         "c * K + BK * stage",
         "(BK * stage + r) * N",
         "c * K + prefetch_k",
-        "((long long)r + prefetch_k) * N",
+        "((long long)prefetch_k + r) * N",
     ]
 
 

@@ -330,7 +330,7 @@ def test_a_pure_copy_moves_narrow_floats_unconverted(made):
     text = made(
         "arrays:\n  X: {shape: [64], dtype: float16}\n  Y: {shape: [64], dtype: float16}\ncompute: Y[i] = X[i]\n"
     ).source
-    assert "y8.data[v] = x8.data[v];" in text
+    assert "store<8>(&Y[i], x8);" in text
 
 
 def test_more_rows_than_grid_y_allows_go_along_x(planned, matrix):

@@ -48,11 +48,9 @@ def prove_async_copies(kernel: Kernel) -> PipelineProof | None:
     except NotRecognised as reason:
         gap = str(reason)
     claims = tuple(claim_of(name, reason, _faults(machine.faults.get(name), gap)) for name, reason in _REASONS.items())
-    number = (
-        "every number of k-tiles"
-        if machine.max_k_tiles > machine.numbers.many + 1
-        else f"at most {machine.max_k_tiles} k-tiles"
-    )
+    number = "every number of k-tiles"
+    if machine.max_k_tiles <= machine.numbers.many + 1:
+        number = "one k-tile" if machine.max_k_tiles == 1 else f"at most {machine.max_k_tiles} k-tiles"
     summary = f"for {number}: {stages} stages, commit groups and barriers order copies and reads"
     of_flags = flags(kernel)
     return PipelineProof(kernel.name, (*claims, of_flags) if of_flags else claims, summary)

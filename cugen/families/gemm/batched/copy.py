@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.batched.config import BatchConfig, SharedTile
+from cugen.families.gemm.tile_layout import tile_name
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import shared_loop_variable, value_of
 from cugen.plan.lowering.expressions import Lowering
@@ -27,7 +28,7 @@ class MatrixCopies:
         is_dense = tile.matrix_stride == tile.slow_extent * tile.pitch
         self._has_matrices = tile.is_batched and config.batch > 1
         sizes = (config.batch, *((tile.slow_extent, tile.pitch) if is_dense else (tile.matrix_stride,)))
-        name, width = lowering.names.allocate(f"{self.source.name}s"), max(tile.load_width, tile.read_width)
+        name, width = lowering.names.allocate(tile_name(self.source.name)), max(tile.load_width, tile.read_width)
         array = dense_array(name, self.source.dtype, sizes if self._has_matrices else sizes[1:], "shared")
         self.array = replace(array, name=self.source.name, align=width * self.source.dtype.bytes if width > 1 else 0)
 

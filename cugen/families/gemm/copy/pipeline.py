@@ -16,7 +16,7 @@ from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.window import WindowSource
 from cugen.families.gemm.problem import copy_width, problem_of, shared_bytes
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS
-from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES
+from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, tile_name
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.plan.lowering.expressions import Lowering
@@ -47,7 +47,7 @@ def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Loweri
         pad, dynamic = layout.pad_for(config), all_dynamic or operand.memory.dynamic
         swizzle, swizzle_unit = layout.swizzle_for(config)
         sizes = (config.stages, rows, length) if config.is_multistage else (rows, length)
-        name = lowering.names.allocate(f"{operand.array.name}s")
+        name = lowering.names.allocate(tile_name(operand.array.name))
         tiles[operand.read] = replace(
             dense_array(name, operand.array.dtype, sizes, "shared", pad),
             name=operand.read.array,

@@ -29,7 +29,7 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Mod, bounds, integer
 from cugen.plan.traversal.substitution import substitute
 from cugen.spec.expressions import Const, Expr, Local, Read, Reduce, free_indices
 from cugen.spec.types import INT32
@@ -179,4 +179,5 @@ def _in_order(thread: ThreadCoordinates, i: Index, j: Index, body: tuple[Node, .
 
 def _alternating(element: Index, line: Integer, t: Integer, count: int) -> Index:
     """Element `t` of a line, counted from the end on odd lines."""
-    return Index(element.name, t + Mod(line, integer(2)) * (integer(count - 1) - 2 * t), element.range)
+    is_forwards = Mod(line, integer(2)), integer(1)
+    return Index(element.name, Choice(*is_forwards, t, integer(count - 1) - t), element.range)
