@@ -22,8 +22,8 @@
 //   B_map(k0, n0)                             256 sectors, ideal 256 (64 x 128 bytes)
 //   As[stage][0][0]                           104 wavefronts, ideal 104 (consecutive bytes)
 //   A_map(k0, m0)                             416 sectors, ideal 416 (104 x 128 bytes)
-//   Bs[stage][0][k]                           16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
-//   As[stage][0][k]                           26 wavefronts, ideal 26 (swizzled rows of 128 bytes), at 2 places
+//   k_major_matrix(&Bs[stage][0][0], k)       16 wavefronts, ideal 16 (swizzled rows of 128 bytes), at 2 places
+//   k_major_matrix(&As[stage][0][0], k)       26 wavefronts, ideal 26 (swizzled rows of 128 bytes), at 2 places
 //   bias[m]                                   1 sector, ideal 1 (lanes 8 bytes apart)
 //   c_tile[0][0][c_row + 8 * part][c_column]  2 wavefronts, ideal 2 (64 words over 32 banks)
 //   c_tile[0][0][0][0]                        104 wavefronts, ideal 104 (consecutive bytes)
@@ -380,9 +380,8 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_swap_ab(
                 for (int v = 0; v < 2; ++v) {
                     const int m = m0 + thread_m + 8 * part + v;
                     if (m < M) {
-                        const float total = acc[h][2 * part + v];
                         const float bias_m = bias[m];
-                        c_frag[h].data[v] = __float2half_rn(total + bias_m);
+                        c_frag[h].data[v] = __float2half_rn(acc[h][2 * part + v] + bias_m);
                     }
                 }
             }
@@ -457,16 +456,16 @@ extern "C" cudaError_t gemm_wgmma_swap_ab_launch(
     cudaFuncSetAttribute(gemm_wgmma_swap_ab, cudaFuncAttributeMaxDynamicSharedMemorySize, 56352);
     CUtensorMap B_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {(long long)K, (long long)N},
-            {2LL * K}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
+        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {K, N}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap A_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {(long long)K, (long long)M},
-            {2LL * K}, {64, 104}, CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {K, M}, {2 * K}, {64, 104},
+            CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
-        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {(long long)N, (long long)M},
-            {2LL * N}, {64, 104}, CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
+        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {N, M}, {2 * N}, {64, 104},
+            CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
     gemm_wgmma_swap_ab<<<dim3(6), dim3(160), 56352, stream>>>(B_map, A_map, C_map, bias);

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 793add75568e45e6, text b00cb2c2eaf6e9ae.
+// Input f537ec29d2fdcd1e, text 02f4b7363792d361.

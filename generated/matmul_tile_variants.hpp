@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 793add75568e45e6, text d339820ef8921071.
+// Input f537ec29d2fdcd1e, text 7c0ea775f17573fd.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.gemm.tile_layout import tile_name
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.machine.target import TENSOR_ALIGNMENT
@@ -196,7 +197,7 @@ class OperandTiles:
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         shape = _tile_shape(operand, config)
-        tile = dense_array(names.allocate(f"{read.array}s"), array.dtype, (config.stages, *shape), "shared")
+        tile = dense_array(names.allocate(tile_name(read.array)), array.dtype, (config.stages, *shape), "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
         copied = -(-extent // row) // _shares(operand, config)  # blocks, of an MN-major tile
         is_looped = copied > 1 and not operand.is_k_major
