@@ -1,4 +1,4 @@
-"""The modules of `benchmarks/`, which is no package: they import each other by name."""
+"""The modules of `benchmarks/`, which are installed nowhere."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
 
 
 def benchmark(name: str) -> ModuleType:
-    """The module of that name."""
+    """The module of that name, such as `gemm.products`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(FOLDER))
-        return import_module(name)
+        patch.syspath_prepend(str(ROOT))
+        return import_module(f"benchmarks.{name}")

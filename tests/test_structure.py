@@ -13,7 +13,7 @@ PACKAGE = ROOT / "cugen"
 MAX_MODULES = 14  # of a folder, beside its packages: about a dozen
 MAX_FAMILIES = 15  # entries of cugen/families
 MAX_TEST_ID = 110  # characters between the brackets of a parametrised test
-FOLDERS = sorted({path.parent for path in PACKAGE.rglob("*.py")})
+FOLDERS = sorted({path.parent for root in (PACKAGE, ROOT / "benchmarks") for path in root.rglob("*.py")})
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.relative_to(ROOT).as_posix())

@@ -15,7 +15,7 @@ _GUIDE_7 = "CUDA programming guide, multiprocessor level, of 7.x"
 _WONG = "Wong and others, Demystifying GPU Microarchitecture (2010), a GTX 280"
 _JIA = "Jia and others, arXiv 1804.06826, a V100"
 _LUO = "Luo and others, arXiv 2402.13499,"
-_H100 = "measured on an H100 SXM, benchmarks/latencies.py"
+_H100 = "measured on an H100 SXM, benchmarks/machine/latencies.py"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tests.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[2]
 COUNTS = ("six", "seven", "eight", "nine", "ten", "eleven", "twelve")  # from 6 on
-page = benchmark("ladder_page")
+page = benchmark("gemm.ladder_page")
 
 
 def analysed_steps(mark: str) -> list[Any]:
@@ -23,7 +23,7 @@ def analysed_steps(mark: str) -> list[Any]:
     specs, results = page.TABLES[mark]
     steps = [page.analysed(text) for text in page.steps(specs)]
     table = page.table(steps, json.loads(results.read_text()))
-    assert f"<!-- {mark} -->\n{table}<!-- end -->" in page.PAGE.read_text(), "run benchmarks/ladder_page.py"
+    assert f"<!-- {mark} -->\n{table}<!-- end -->" in page.PAGE.read_text(), "run benchmarks/gemm/ladder_page.py"
     return steps
 
 

@@ -6,7 +6,7 @@ import json
 
 from tests.benchmarks import benchmark
 
-limits = benchmark("limits")
+limits = benchmark("memory.limits")
 ISSUED = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 TABLE = f"""==PROF== Connected to process 7
 "ID","Process ID","Kernel Name","dram__bytes_read.sum","gpu__time_duration.sum","{ISSUED}"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks import benchmark
 
-page = benchmark("limits_page")
+page = benchmark("memory.limits_page")
 
 CEILING = {"against": "ceiling", "must": 0.92, "moonshot": None}
 TORCH = {"against": "torch", "must": 1.4, "moonshot": None}

@@ -17,7 +17,7 @@ from cugen.toolchain.cuda import compilers
 from tests.benchmarks import benchmark
 from tests.fuzz.checks import compile_faults, plan_faults
 
-OPERATORS = benchmark("operator_cases").operators()
+OPERATORS = benchmark("operators.operator_cases").operators()
 OLDER_TARGETS = ("sm_75", "sm_86")
 MAX_ADDED = 6  # to the least value of a size, if an operator has many
 MAX_ADDED_OF_FEW = 40
@@ -51,9 +51,9 @@ def test_there_are_operators_of_every_class_each_with_pytorchs_function():
 
 
 def test_the_page_is_current_and_its_figures_are_of_operators_that_the_list_has():
-    page = benchmark("operators_page")
+    page = benchmark("operators.operators_page")
     figures = json.loads(page.RESULTS.read_text())
-    assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/operators_page.py"
+    assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/operators/operators_page.py"
     names = {operator.name for operator in OPERATORS}
     assert [row["name"] for row in figures["cases"] if row["name"] not in names] == []
 

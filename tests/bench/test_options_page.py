@@ -11,8 +11,8 @@ from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin
 from tests.benchmarks import benchmark
 
-options: Any = benchmark("options")
-latencies, page = benchmark("latencies"), benchmark("options_page")
+options: Any = benchmark("generator.options")
+latencies, page = benchmark("machine.latencies"), benchmark("generator.options_page")
 
 
 @pytest.mark.sampled(23)

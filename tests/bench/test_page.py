@@ -15,8 +15,8 @@ from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
 from tests.benchmarks import benchmark
 
-parts, limits = benchmark("page_parts"), benchmark("limits_page")
-page, listed = benchmark("memory_bound_page"), benchmark("memory_bound_cases")
+parts, limits = benchmark("timing.page_parts"), benchmark("memory.limits_page")
+page, listed = benchmark("memory.memory_bound_page"), benchmark("memory.memory_bound_cases")
 
 
 def timed(name: str, share: float | None, ratio: float) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def content(*rows: dict[str, Any]) -> dict[str, Any]:
         "python": "3.12.3",
         "date": "2026-11-20",
         "cugen": "0.1.0",
-        "command": "python benchmarks/memory_bound.py x.json",
+        "command": "python -m benchmarks.memory.memory_bound x.json",
         "cases": list(rows),
     }
 
@@ -101,9 +101,9 @@ def test_the_picture_has_a_bar_for_each_case_with_a_goal() -> None:
 
 def test_the_page_and_its_picture_are_current() -> None:
     figures = json.loads(page.RESULTS.read_text())
-    assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/memory_bound_page.py"
-    assert limits.part(figures, page.limits()) in page.PAGE.read_text(), "run benchmarks/memory_bound_page.py"
-    assert page.CHART.read_text() == page.picture(figures), "run benchmarks/memory_bound_page.py"
+    assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/memory/memory_bound_page.py"
+    assert limits.part(figures, page.limits()) in page.PAGE.read_text(), "run benchmarks/memory/memory_bound_page.py"
+    assert page.CHART.read_text() == page.picture(figures), "run benchmarks/memory/memory_bound_page.py"
 
 
 def test_figures_are_of_cases_that_the_list_has() -> None:

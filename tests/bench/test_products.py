@@ -10,7 +10,7 @@ from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
 from tests.benchmarks import benchmark
 
-CASES = benchmark("products_cases").cases()
+CASES = benchmark("gemm.products_cases").cases()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.ascii_name)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.benchmarks import benchmark
 
-page = benchmark("products_page")
+page = benchmark("gemm.products_page")
 
 
 def timed(name: str, us: float, ratio: float, samples: int = 100) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def content(*rows: dict[str, Any]) -> dict[str, Any]:
         "python": "3.12.3",
         "date": "2026-11-20",
         "cugen": "0.1.0",
-        "command": "python benchmarks/products.py x.json --lock y.lock",
+        "command": "python -m benchmarks.gemm.products x.json --lock y.lock",
         "cases": list(rows),
     }
 
@@ -58,7 +58,7 @@ REGRET = {
     "device": "NVIDIA H200",
     "date": "2026-11-20",
     "cugen": "0.1.0",
-    "command": "python benchmarks/regret.py --products",
+    "command": "python -m benchmarks.machine.regret --products",
     "kernels": [
         {"kernel": "product_512", "untuned_us": 12.0, "tuned_us": 10.0, "reorders": True, "regret": 1.2},
         {"kernel": "product_4096", "untuned_us": 2500.0, "tuned_us": 2500.0, "reorders": False, "regret": 1.0},
@@ -148,12 +148,12 @@ def test_the_page_and_its_picture_are_current() -> None:
     paths = (page.RESULTS, page.LIMITS, page.REGRET)
     figures, limits, regret = (json.loads(path.read_text()) if path.exists() else None for path in paths)
     assert f"<!-- products -->\n{page.part(figures, limits, regret)}<!-- end products -->" in page.PAGE.read_text(), (
-        "run benchmarks/products_page.py"
+        "run benchmarks/gemm/products_page.py"
     )
-    assert not figures or page.CHART.read_text() == page.picture(figures), "run benchmarks/products_page.py"
+    assert not figures or page.CHART.read_text() == page.picture(figures), "run benchmarks/gemm/products_page.py"
 
 
 def test_figures_are_of_cases_that_the_list_has() -> None:
     if page.RESULTS.exists():
-        listed = [case.name for case in benchmark("products_cases").cases()]
+        listed = [case.name for case in benchmark("gemm.products_cases").cases()]
         assert [row["name"] for row in json.loads(page.RESULTS.read_text())["cases"]] == listed

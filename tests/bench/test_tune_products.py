@@ -17,11 +17,11 @@ from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, update
 from cugen.tune.standings import Progress
 from cugen.tune.timing.gpus import Gpu
-from tests.benchmarks import FOLDER, benchmark
+from tests.benchmarks import ROOT, benchmark
 
 DEVICE = "NVIDIA H200"
 WIDE = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)), thread=(("m", 8), ("n", 8)))),)
-script = benchmark("tune_products")
+script = benchmark("gemm.tune_products")
 
 
 def outcome(spec: Spec) -> Outcome:
@@ -34,13 +34,13 @@ def specs() -> list[Spec]:
 
 
 def test_all_that_are_named_are_in_the_list() -> None:
-    listed = benchmark("products_cases")
+    listed = benchmark("gemm.products_cases")
     assert {case.name for case in script.tuned()} == set(listed.TUNED)
 
 
 @pytest.mark.slow
 def test_what_was_found_for_them_still_fits() -> None:
-    lock = read(FOLDER / "cugen.lock")
+    lock = read(ROOT / "benchmarks" / "gemm" / "cugen.lock")
     for spec in specs():
         for entry in lock.of(spec):
             for schedules in (entry.schedules, *((entry.runner_up[0],) if entry.runner_up else ())):
@@ -99,7 +99,7 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
 def test_a_row_is_tuned_where_the_lock_has_an_entry_that_still_fits(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    listing = benchmark("case_list")
+    listing = benchmark("timing.case_list")
     monkeypatch.setattr(listing, "bench", lambda *_: {"passed": True})
     case, lock = script.tuned()[0], tmp_path / "products.lock"
     entry = outcome(specs()[0]).entry

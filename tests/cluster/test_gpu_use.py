@@ -1,4 +1,4 @@
-"""The shares of a GPU's time that `benchmarks/gpu_use.py` reads from a record of tasks."""
+"""The shares of a GPU's time that `benchmarks/cluster/gpu_use.py` reads from a record of tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import benchmark
 
-gpu_use = benchmark("gpu_use")
+gpu_use = benchmark("cluster.gpu_use")
 
 
 def task(key: str, worker: str, start: float, stop: float) -> dict[str, Any]:

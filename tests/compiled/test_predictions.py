@@ -14,7 +14,7 @@ from cugen.toolchain.cuda import compile_cubin, compile_ptx, compilers
 from tests.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[2]
-counters = benchmark("counters")
+counters = benchmark("machine.counters")
 MEASURED = (ROOT / "tests" / "data" / "sm90_launches.csv").read_text()
 KERNELS = (
     "argmax",

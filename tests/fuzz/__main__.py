@@ -85,7 +85,7 @@ def main() -> int:
     parser.add_argument("--of", choices=DRAWERS, default="operators", help="what each spec computes")
     parser.add_argument("--compile", action="store_true", help="compile each kernel for its target")
     parser.add_argument("--run", choices=("cpu", "gpu"), help="run each kernel and compare with the reference")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="write the specs for benchmarks/counters.py")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write the specs for benchmarks/machine/counters.py")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     seeds = range(options.seed, options.seed + options.count)

@@ -24,7 +24,7 @@ KERNELS = (
 
 
 def test_counters_of_gallery_kernels_equal_their_predictions(tmp_path):
-    counters = benchmark("counters")
+    counters = benchmark("machine.counters")
     if reason := counters.missing():
         pytest.skip(f"NO GPU, NOT TESTED: {reason}")
     specs = data_folder("specs")

@@ -25,7 +25,7 @@ MAX_RATIO = 1.6  # to the traffic and the modelled time with fixed sizes: unalig
 # Operators whose shapes have the sizes themselves, and are right for sizes of 0.
 OPERATORS = [
     operator
-    for operator in benchmark("operator_cases").operators()
+    for operator in benchmark("operators.operator_cases").operators()
     if not operator.derived and "argm" not in operator.compute
 ]
 

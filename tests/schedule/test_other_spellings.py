@@ -31,7 +31,7 @@ def changeable_input(operator: Any) -> str | None:
 # With a single result, or one of integers, an activation is another operator.
 OPERATORS = [
     operator
-    for operator in benchmark("operator_cases").operators()
+    for operator in benchmark("operators.operator_cases").operators()
     if (last := last_statement(operator)) and "float32" in operator.arrays[last["output"]]
 ]
 

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(OTHER.lock), for the same kernels with its schedules",
     )
     parser.add_argument(
-        "--counters", metavar="FILE", help="counters of a GPU, as `benchmarks/counters.py compare` writes them"
+        "--counters", metavar="FILE", help="counters of a GPU, as `benchmarks/machine/counters.py compare` writes them"
     )
     parser.add_argument(
         "--sass", metavar="FILE", help="machine code of the kernels, as `inspect --what sass` prints it"

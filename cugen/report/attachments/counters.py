@@ -1,4 +1,4 @@
-"""Counters of a GPU beside the analysis: of the file that `benchmarks/counters.py compare DIR FILE` writes."""
+"""Counters of a GPU beside the analysis: of the file that `benchmarks/machine/counters.py compare DIR FILE` writes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(text: str) -> Mapping[str, Any]:
         content = json.loads(text)
         known = {str(launch["kernel"]) for launch in content["kernels"]}
     except (ValueError, TypeError, KeyError) as error:
-        raise UnreadableCounters("it isn't a file that `benchmarks/counters.py compare` writes") from error
+        raise UnreadableCounters("it isn't a file that `benchmarks/machine/counters.py compare` writes") from error
     if not known:
         raise UnreadableCounters("it has no kernels")
     return {**content, "kernels": content["kernels"]}

@@ -127,7 +127,7 @@ def test_copies_of_a_product_are_predicted_whole(name):
     """A is copied from 4 rows of 1 KB that begin in one bank; of B each warp copies 512 bytes in a row."""
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
-    counters = benchmark("counters")
+    counters = benchmark("machine.counters")
     (kernel,) = counters.kernels(data_folder("specs"), (name,))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
     ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")
@@ -152,7 +152,7 @@ def test_copies_of_a_product_are_predicted_whole(name):
 def test_zeros_are_written_by_instructions_of_their_own():
     if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
         pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
-    counters = benchmark("counters")
+    counters = benchmark("machine.counters")
     (kernel,) = counters.kernels(data_folder("specs"), ("gemm_int8",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
     ptx = compile_ptx(kernel.source, kernel.name, "sm_90", prefer="nvrtc")

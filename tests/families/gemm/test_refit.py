@@ -17,7 +17,7 @@ from tests.benchmarks import benchmark
 
 from .test_cost_model import drawn, fastest
 
-refit = benchmark("refit")
+refit = benchmark("machine.refit")
 JOURNALS = Path(__file__).parents[2] / "data" / "journals"
 FORGOTTEN = replace(H200, launch_seconds=2 * H200.launch_seconds, copy_instructions=H200.copy_instructions / 2)
 SPEC = """\

@@ -25,7 +25,7 @@ HELD_BACK = Path(__file__).parents[3] / "docs" / "results" / "convolutions_h100.
 
 
 def case_of(dtype, last, batch, channels, features, sizes, taps, stride, dilation, is_padded) -> Convolution:
-    """A row's `case`, whose fields are those of benchmarks/convolutions.py."""
+    """A row's `case`, whose fields are those of benchmarks/operators/convolutions.py."""
     rank = len(sizes)
     pads = tuple(dilation * (count - 1) // 2 if is_padded else 0 for count in taps)
     return Convolution(

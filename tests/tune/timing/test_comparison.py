@@ -21,7 +21,7 @@ from ..conftest import H200
 from ..scale import FOUR, SCALAR, TWO
 
 Command = Callable[..., tuple[str, ...]]
-regret = benchmark("regret")
+regret = benchmark("machine.regret")
 ENTRY = Entry("scale", "0" * 16, "sm_90", "NVIDIA H200", (("y", Schedule("map")),), Time(6, 1), Time(12, 1), "0.1.0")
 
 
@@ -82,12 +82,12 @@ def test_the_tuned_products_give_a_file(
     monkeypatch.setattr(regret, "driver", lambda: None)
     monkeypatch.setattr(regret, "gpus", lambda: (H200,))
     words = ["--products", "--lock", str(lock), "--output", str(output)]
-    monkeypatch.setattr(sys, "argv", ["regret.py", *words])
+    monkeypatch.setattr(sys, "argv", [regret.__file__, *words])
     assert regret.main() == 0
     kept = json.loads(output.read_text())
     row = {"kernel": "product_512", "device": "NVIDIA H200", "untuned_us": 12, "tuned_us": 6, "reorders": False}
     assert (kept["kernels"], kept["mean"]) == ([row | {"regret": 2.0}], 2.0)
-    assert kept["command"] == f"python benchmarks/regret.py {' '.join(words)}"
+    assert kept["command"] == f"python -m benchmarks.machine.regret {' '.join(words)}"
     assert "product_256: no entry" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["regret.py", "--products"])
     with pytest.raises(SystemExit):

@@ -23,7 +23,7 @@ from cugen.rewrite.transposed.stored_products import with_stored_products
 from cugen.spec.expressions import Read, Reduce, walk
 
 # Float32 on CUDA cores, where register windows take the statement, too: from 32 channels on, products were as fast or
-# up to 20 times faster in each of 40 cases (measured on an H200, benchmarks/transposed.py).
+# up to 20 times faster in each of 40 cases (measured on an H200, benchmarks/operators/transposed.py).
 MIN_STORED_CHANNELS = 32
 MIN_SPLIT_TERMS = 4096  # of a sum that is worth dividing between blocks (heuristic)
 OUTPUTS_OF_A_TILE = 64 * 64

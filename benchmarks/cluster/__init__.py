@@ -1,0 +1,1 @@
+"""Searches and builds on a cluster."""

@@ -1,0 +1,1 @@
+"""The generator itself: its speed, its claims, its options, the whole gallery."""

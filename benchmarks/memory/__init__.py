@@ -1,0 +1,1 @@
+"""Kernels that memory bounds, against copies, and their limits."""

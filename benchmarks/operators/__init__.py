@@ -1,0 +1,1 @@
+"""Operators and convolutions, against PyTorch and cuDNN."""

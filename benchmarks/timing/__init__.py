@@ -1,0 +1,1 @@
+"""What benchmarks share: cases, times, files of figures, parts of pages."""
