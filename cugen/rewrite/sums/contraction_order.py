@@ -63,6 +63,16 @@ def with_contraction_order(statement: Statement, context: Context) -> OrderedSum
     return OrderedSums(replace(statement, value=replaced(statement.value, sums.get)), after, before)
 
 
+def multiply_adds(statements: Iterable[Statement], context: Context) -> int:
+    """Terms of all reductions of the statements, where nested ones are computed once for the indices they depend on."""
+    total = 0
+    for statement in statements:
+        extents = {i.name: context.max_extent(i) for i in (*statement.indices, *bound_indices(statement.value))}
+        reductions = {node for node in walk(statement.value) if isinstance(node, Reduce)}
+        total += sum(_flat(reduction, extents).multiply_adds for reduction in reductions)
+    return total
+
+
 def _outermost_sums(expr: Expr) -> Iterator[Reduce]:
     """The unconditional sums of a product that are in no other reduction or scan, and have none in their terms."""
     if isinstance(expr, Reduce):

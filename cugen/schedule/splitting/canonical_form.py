@@ -26,7 +26,7 @@ from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
-from cugen.rewrite.sums.contraction_order import OrderedSums, with_contraction_order
+from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, with_contraction_order
 from cugen.rewrite.sums.distributed_sums import with_distributed_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
@@ -154,9 +154,15 @@ def _with_distributed_sums(spec: Spec) -> Spec:
         distributed = with_distributed_sums(spec, position)
         if distributed is None:
             continue
-        ordered = with_contraction_order(distributed[1], make_context(distributed[0]))
-        if ordered is not None and _take_much_less_work(ordered):
-            spec = distributed[0]
+        candidate, statement = distributed
+        context = make_context(candidate)
+        ordered = with_contraction_order(statement, context)
+        if ordered is None:
+            continue
+        removed = [s for s in spec.statements if s not in candidate.statements]
+        new = [ordered.statement if s is statement else s for s in candidate.statements if s not in spec.statements]
+        if _is_much_less_work(multiply_adds(new, context), multiply_adds(removed, make_context(spec))):
+            spec = candidate
     return spec
 
 
@@ -174,15 +180,14 @@ def _with_ordered_sums(spec: Spec) -> Spec:
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
 
-def _take_much_less_work(ordered: OrderedSums) -> bool:
-    is_long = ordered.original_multiply_adds >= MIN_MULTIPLY_ADDS
-    return is_long and ordered.multiply_adds * _MIN_WORK_RATIO <= ordered.original_multiply_adds
+def _is_much_less_work(after: int, before: int) -> bool:
+    return before >= MIN_MULTIPLY_ADDS and after * _MIN_WORK_RATIO <= before
 
 
 def _are_better(ordered: OrderedSums, statement: Statement, context: Context) -> bool:
     if ordered.original_multiply_adds < MIN_MULTIPLY_ADDS:
         return False
-    if _take_much_less_work(ordered):
+    if _is_much_less_work(ordered.multiply_adds, ordered.original_multiply_adds):
         return True
     if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or is_taken(statement, context):
         return False

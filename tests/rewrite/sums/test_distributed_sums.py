@@ -23,8 +23,9 @@ OTHERS = [
     pytest.param("h[n, v] = sum(x[n, k] * w[v, k], k)\ny[n] = max(h[n, v], v)", id="a maximum"),
     pytest.param(f"{LINEAR}\ny[n] = sum(h[n, v], v, where=v < n)", id="a condition"),
     pytest.param("h[n, v] = sum(x[n, k] * w[v, k], k)\ny[n] = sum(h[n, v] * h[n, v], v)", id="a square"),
+    pytest.param("c[n, v] = sum((x[n, k] - mean(x[n, l], l)) * w[v, k], k)", id="a product of what has no mean"),
 ]
-SHAPES = {"x": "[N, K]", "w": "[V, K]", "b": "[V]", "r": "[N, V]", "y": "[N]"}
+SHAPES = {"x": "[N, K]", "w": "[V, K]", "b": "[V]", "r": "[N, V]", "c": "[N, V]", "y": "[N]"}
 
 
 def kernel_of(compute: str, sizes: str, dtype: str = "float32"):
