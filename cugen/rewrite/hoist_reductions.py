@@ -48,6 +48,7 @@ class _NestedReduction:
     free: tuple[Index, ...]
     is_nested: bool  # whether a free index is bound by an enclosing reduction or scan
     enclosing: tuple[Index, ...]  # the indices of the enclosing reductions and scans
+    is_reduced: bool  # whether a reduction encloses it
 
     @property
     def canonical(self) -> tuple[Expr, tuple[Expr, ...]]:
@@ -118,22 +119,26 @@ def hoisted(
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries))
 
 
-def _reductions(expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...]) -> Iterator[_NestedReduction]:
+def _reductions(
+    expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...], *, is_reduced: bool = False
+) -> Iterator[_NestedReduction]:
     """All reductions of `expr`, inner ones first; `bound` names the indices of enclosing reductions and scans."""
+    inner_is_reduced = is_reduced or isinstance(expr, Reduce)
     if isinstance(expr, Reduce | Scan):
         indices = expr.indices if isinstance(expr, Reduce) else (expr.inner,)
         inside = {**known, **{index.name: index for index in indices}}
         names = (*bound, *(index.name for index in indices))
         for part in (expr.body, *(() if expr.where is None else (expr.where,))):
-            yield from _reductions(part, inside, names)
+            yield from _reductions(part, inside, names, is_reduced=inner_is_reduced)
     else:
         for part in () if isinstance(expr, Read) else children(expr):
-            yield from _reductions(part, known, bound)
+            yield from _reductions(part, known, bound, is_reduced=inner_is_reduced)
     if isinstance(expr, Reduce):
         used = free_indices(expr)
         mentioned = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, IndexValue))
         free = tuple(known[name] for name in mentioned if name in used)
-        yield _NestedReduction(expr, free, any(name in used for name in bound), tuple(known[name] for name in bound))
+        is_nested = any(name in used for name in bound)
+        yield _NestedReduction(expr, free, is_nested, tuple(known[name] for name in bound), is_reduced)
 
 
 def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
@@ -177,7 +182,7 @@ def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) ->
     """Whether many outputs have one result of a reduction, and its terms take longer than another launch."""
     terms, outputs = elements(nested.reduction.indices, spec), elements(statement.indices, spec)
     results = elements(nested.free, spec)
-    if nested.enclosing or terms is None or outputs is None or results is None:
+    if nested.is_reduced or terms is None or outputs is None or results is None:
         return False
     is_shared = _MIN_OUTPUTS_OF_A_RESULT * results <= outputs
     return is_shared and terms > _MAX_REPEATED_INLINE_TERMS and terms * outputs >= _MIN_BROADCAST_TERMS

@@ -3,11 +3,13 @@
     y[i, j] = cumsum(cumsum(x[i, j], j), i)
 becomes
     y_scan[i, j] = cumsum(x[i, j], j);  y[i, j] = cumsum(y_scan[i, j], i)
+and so are scans beside each other, where no launch computes all of them:
+    y[i, j] = cumsum(x[i, j], j) + cumsum(z[i, j], j, reverse=true)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from cugen.rewrite.hoist_reductions import are_in_bounds
@@ -18,21 +20,28 @@ from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.spec.rewriting import replaced
 
 
-def with_stored_scans(spec: Spec) -> Spec:
-    """The spec with nested scans in temporaries; the same object if none is hoisted. Statements with a schedule stay as
-    they are, and so do scans that a guard may keep in bounds."""
+def with_stored_scans(
+    spec: Spec, needs_stages: Callable[[Statement, Spec], bool] = lambda statement, spec: False
+) -> Spec:
+    """The spec with nested scans in temporaries, and all but one of those of `needs_stages`; the same object if none is
+    hoisted. Statements with a schedule stay as they are, and so do scans that a guard may keep in bounds."""
     statements: list[Statement] = []
     temporaries: list[Array] = []
     taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
     for statement in spec.statements:
         current = statement
         while schedule_of(spec, (statement,)) == Schedule():
-            nested = _nested(current.value, {index.name: index for index in current.indices}, is_inside=False)
+            known = {index.name: index for index in current.indices}
             here = replace(spec, arrays=(*spec.arrays, *temporaries))
-            inner = next(((scan, free) for scan, free in nested if are_in_bounds(scan, free, here)), None)
-            if inner is None:
+            scans = _nested(current.value, known, is_inside=False)
+            chosen = next(((scan, free) for scan, free in scans if are_in_bounds(scan, free, here)), None)
+            if chosen is None and len(beside := dict(_nested(current.value, known, is_inside=True))) > 1:
+                first, free = next(iter(beside.items()))
+                is_stage = needs_stages(current, here) and are_in_bounds(first, free, here)
+                chosen = (first, free) if is_stage else None
+            if chosen is None:
                 break
-            scan, free = inner
+            scan, free = chosen
             what = f"scan of: {current.text}"
             stored = temporary(fresh(f"{current.target}_scan", taken), free, scan, what, current)
             statements.append(stored.statement)

@@ -93,12 +93,20 @@ def _without_loops(spec: Spec) -> Spec:
 def _with_prefix_reductions(spec: Spec) -> Spec:
     """The spec with reductions that are scans as such, where a family other than the fallbacks takes these; the same
     object if there are none."""
-    context, statements = make_context(spec), list[Statement]()
+    statements = list[Statement]()
     for statement in spec.statements:
         scanned = statement if is_placed(statement, spec) else with_prefix_reductions(statement, spec)
-        is_better = scanned is not statement and is_taken(scanned, context)
+        is_better = scanned is not statement and _is_taken_in_stages(scanned, spec)
         statements.append(scanned if is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _is_taken_in_stages(statement: Statement, spec: Spec) -> bool:
+    """Whether families other than the fallbacks take the statement, with what is nested in temporaries."""
+    single = replace(spec, statements=(statement,))
+    staged = _hoisted(with_stored_scans(single, _needs_stages))
+    context = make_context(staged)
+    return all(is_taken(stage, context) for stage in staged.statements)
 
 
 def _with_computed_subscripts(spec: Spec) -> Spec:
@@ -137,7 +145,7 @@ def _is_of_rows(terms: RowTerms) -> bool:
 def with_hoisted_reductions(spec: Spec) -> Spec:
     """The spec with nested scans in temporaries, and nested reductions, except where a family is faster with them in
     place, or takes short ones in place; the same object if none is hoisted."""
-    return _hoisted(_with_ordered_sums(_with_distributed_sums(with_stored_scans(spec))))
+    return _hoisted(_with_ordered_sums(_with_distributed_sums(with_stored_scans(spec, _needs_stages))))
 
 
 def _hoisted(spec: Spec) -> Spec:

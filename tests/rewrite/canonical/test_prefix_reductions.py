@@ -65,5 +65,18 @@ def test_others_are_none(value):
     assert "scan" not in families_of(kernel_of(value))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "sum(x[i, k], k, where=k <= j) - sum(x[i, k], k, where=k >= j)",
+        "sum(exp(x[i, k] - max(x[i, l], l)), k, where=k <= j)",
+    ],
+)
+def test_those_of_several_launches_are_scans_too(value):
+    assert "scan" in families_of(kernel_of(value, 400, 4000))
+    kernel = kernel_of(value, 13, 1300)
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
 def test_short_ones_and_those_of_another_extent_are_none():
     assert families_of(kernel_of(SCANS[0][0], 130, 16)) != ["scan"]
