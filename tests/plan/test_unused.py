@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Define, For, Index, Let, Load, Loop, Store
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.traversal.unused import without_unused
@@ -22,6 +22,13 @@ def test_a_value_that_nothing_uses_is_left_out_with_what_it_was_computed_of():
 
 def test_a_value_that_a_later_node_of_the_block_uses_stays():
     nodes = (LOAD, Let(B, Op("mul", (A, A), FLOAT32)), Store(Access(Y, (symbol("i"),), "store"), B))
+    assert without_unused(nodes) == nodes
+
+
+def test_the_coordinates_of_a_fetch_in_a_value_stay():
+    texture = Array("u", "u", FLOAT32, (integer(8),) * 2, (integer(8), integer(1)), "texture")
+    fetch = Element.of(Access(texture, (), "load", coordinates=(A, B)))
+    nodes = (Let(A, Const(0, FLOAT32)), Let(B, Const(1, FLOAT32)), Store(Access(Y, (symbol("i"),), "store"), fetch))
     assert without_unused(nodes) == nodes
 
 

@@ -74,6 +74,8 @@ def values(nodes: tuple[Node, ...]) -> Iterator[Expr]:
     """Every value expression that will be printed."""
     for node in walk_nodes(nodes):
         yield from values_of(node)
+    for access in accesses(nodes):
+        yield from access.coordinates
 
 
 def free_symbols(nodes: tuple[Node, ...]) -> frozenset[sympy.Symbol]:
