@@ -60,7 +60,7 @@ def table(kernel: Kernel) -> list[tuple[str, str, str]]:
         if heading := _HEADING.fullmatch(line):
             name = heading[1] or kernel.name
         elif name and (row := _ROW.fullmatch(line)):
-            rows += [(name, bare(row["access"]), bare(row["claim"]))] * int(row["count"] or 1)
+            rows += [(name, elements_of_matrices(bare(row["access"])), bare(row["claim"]))] * int(row["count"] or 1)
         else:
             name = None
     return rows

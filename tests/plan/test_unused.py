@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Define, For, Index, Let, Load, Loop, Store
 from cugen.plan.symbols import integer, symbol
+from cugen.plan.textures.addressing import Texture2D
 from cugen.plan.traversal.unused import without_unused
 from cugen.spec.expressions import Const, Local, Op
 from cugen.spec.types import FLOAT32
@@ -26,7 +29,8 @@ def test_a_value_that_a_later_node_of_the_block_uses_stays():
 
 
 def test_the_coordinates_of_a_fetch_in_a_value_stay():
-    texture = Array("u", "u", FLOAT32, (integer(8),) * 2, (integer(8), integer(1)), "texture")
+    array = Array("u", "u", FLOAT32, (integer(8),) * 2, (integer(8), integer(1)), "global")
+    texture = replace(array, space="texture", texture_2d=Texture2D(1, is_linear=True))
     fetch = Element.of(Access(texture, (), "load", coordinates=(A, B)))
     nodes = (Let(A, Const(0, FLOAT32)), Let(B, Const(1, FLOAT32)), Store(Access(Y, (symbol("i"),), "store"), fetch))
     assert without_unused(nodes) == nodes
