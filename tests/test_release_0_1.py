@@ -138,7 +138,7 @@ def test_a_released_spec_still_gives_kernels(path: Path) -> None:
 
 def tuned_products() -> dict[str, Spec]:
     """The specs that the released lock file has schedules for."""
-    cases = benchmark("products_cases").tuned()
+    cases = benchmark("gemm.products_cases").tuned()
     return {spec.kernel: spec for case in cases for spec in load_text(case.spec)}
 
 
