@@ -31,6 +31,7 @@ settings.register_profile("project", settings.get_profile("full"), max_examples=
 settings.register_profile("search", deadline=None, max_examples=3000)
 settings.load_profile("project")
 
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAX_ID = 48  # characters of a parametrised text in a test's id
 MAX_TEXT = 100  # characters of a text that is shown in an id
 
@@ -286,6 +287,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def collected(pytestconfig: pytest.Config) -> tuple[str, ...]:
     """The ids of all tests of the folders that pytest was given, whether they run or not."""
     return pytestconfig.stash[COLLECTED]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser for all tests of a process, in which Playwright can run once."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip("NO BROWSER, NOT TESTED: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 @pytest.fixture(scope="session")

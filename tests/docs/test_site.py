@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, name_of
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 NOT_ON_THE_SITE = {"README.md", "docs/index.md"}  # the start page of the repository, and that of the site
 SIZES = {"desktop": (1440, 900), "phone": (390, 844)}
 START = ["index", "why", "first-kernel", "first-project", "cannot-say", "recipes", "performance", "measurements", "api"]
@@ -77,19 +74,6 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
         assert [url for url in Links(page).loaded if urlsplit(url).netloc] == [], page
     styles = "".join(path.read_text() for path in site.rglob("*.css"))
     assert re.findall(r"url\(['\"]?(?:https?:)?//|@import", styles) == []
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("NO BROWSER, NOT TESTED: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.slow

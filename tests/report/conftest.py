@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -24,7 +23,6 @@ from cugen.spec.load import load_all, load_text
 
 ROOT = Path(__file__).parents[2]
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 PageOf = Callable[..., Page]
 PagesOf = Callable[[str], tuple[Page, ...]]
@@ -124,19 +122,6 @@ def accessed() -> Callable[..., tuple[NDArray[np.int64], NDArray[np.int64]]]:
         return np.concatenate([first + step * consecutive for step in steps]), np.concatenate([threads for _ in steps])
 
     return walk
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip("NO BROWSER, NOT TESTED: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 class Tab:
