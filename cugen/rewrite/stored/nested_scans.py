@@ -35,8 +35,8 @@ def with_stored_scans(
             here = replace(spec, arrays=(*spec.arrays, *temporaries))
             scans = _nested(current.value, known, is_inside=False)
             chosen = next(((scan, free) for scan, free in scans if are_in_bounds(scan, free, here)), None)
-            if chosen is None and len(beside := dict(_nested(current.value, known, is_inside=True))) > 1:
-                first, free = next(iter(beside.items()))
+            if chosen is None and len(several := dict(_nested(current.value, known, is_inside=True))) > 1:
+                first, free = next(iter(several.items()))
                 is_stage = needs_stages(current, here) and are_in_bounds(first, free, here)
                 chosen = (first, free) if is_stage else None
             if chosen is None:

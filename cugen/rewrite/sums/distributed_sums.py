@@ -64,7 +64,7 @@ def with_distributed_sums(spec: Spec, position: int) -> tuple[Spec, Statement] |
 
 
 def _with_inlined_sums(spec: Spec, position: int) -> tuple[tuple[Statement, ...], Statement]:
-    """The statements with temporaries of sums that the one at `position` alone reads inlined, and that one."""
+    """The statements with temporaries of sums that the one at `position` alone reads, once, inlined, and that one."""
     statements, written = list(spec.statements), Counter(s.target for s in spec.statements)
     reader = statements[position]
     for before in reversed(spec.statements[:position]):
@@ -74,7 +74,7 @@ def _with_inlined_sums(spec: Spec, position: int) -> tuple[tuple[Statement, ...]
         changed = {s.target for s in statements[number:]} & {read.array for read in array_reads(before)}
         loops = [node for node in walk(before.value) if isinstance(node, Reduce | Scan)]
         has_sums = all(isinstance(node, Reduce) and node.kind == "sum" for node in loops)
-        is_plain = reads and not any(read.boundary is not None or read.exact for read in reads)
+        is_plain = len(reads) == 1 and not any(read.boundary is not None or read.exact for read in reads)
         if not (is_plain and has_sums and is_alone and not changed and is_single_temporary(before, spec, written)):
             continue
         if spec.array(before.target).memory.space is not None:
