@@ -220,7 +220,8 @@ def _joined(statements: Sequence[Statement], position: int, spec: Spec) -> tuple
         or any(read.array in between for read in array_reads(statement))
     ):
         return None
-    return positions[0], replace(reader, value=_inline(reader.value, {statement.target: statement}, spec))
+    value = _inline(reader.value, {statement.target: statement}, spec)
+    return (positions[0], replace(reader, value=value)) if is_short(value) else None
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
@@ -233,7 +234,7 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
     recomputed = _recomputed_elsewhere(spec, written)
     for position, statement in enumerate(spec.statements):
         value = _inline(statement.value, inlined, spec)
-        if sum(1 for _ in walk(value)) > _MAX_INLINED_NODES:
+        if not is_short(value):
             value = statement.value
         current = replace(statement, value=value)
         if (
@@ -305,6 +306,12 @@ def _needs_other_elements(statement: Statement, readers: Sequence[Statement]) ->
     aligned = [_aligned(reader, statement) for reader in readers]
     reads = (read for reader in filter(None, aligned) for read in array_reads(reader) if read.array == statement.target)
     return None in aligned or any(read.subscripts != statement.subscripts for read in reads)
+
+
+def is_short(value: Expr) -> bool:
+    """Whether a value with temporaries inlined is short: in a chain of them that each read the one before twice it
+    grows exponentially."""
+    return sum(1 for _ in walk(value)) <= _MAX_INLINED_NODES
 
 
 def _inline(value: Expr, inlined: Mapping[str, Statement], spec: Spec) -> Expr:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.grouping import is_single_temporary
+from cugen.rewrite.grouping import is_short, is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Spec, Statement
@@ -33,7 +33,7 @@ def with_gathered_rows(spec: Spec) -> Spec:
         reader = statements[readers[0]]
         changed = {s.target for s in statements[number : readers[0] + 1]}
         value = substitute(reader.value, {}, partial(_gathered, rows, spec))
-        if value == reader.value or changed & {read.array for read in array_reads(rows)}:
+        if value == reader.value or not is_short(value) or changed & {read.array for read in array_reads(rows)}:
             continue
         statements[readers[0]] = replace(reader, value=value)
         if not any(isinstance(node, Read) and node.array == rows.target for node in walk(value)):
