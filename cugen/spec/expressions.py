@@ -300,6 +300,15 @@ def walk(expr: Expr) -> Iterator[Expr]:
             pending.extend(reversed(below(node)))
 
 
+def outermost_reductions(expr: Expr) -> Iterator[Reduce]:
+    """The reductions that are in no other one, nor in a scan, whose index their terms may have."""
+    if isinstance(expr, Reduce):
+        yield expr
+    elif not isinstance(expr, Scan):
+        for part in children(expr):
+            yield from outermost_reductions(part)
+
+
 def bound_indices(expr: Expr) -> Iterator[Index]:
     """The indices that reductions and scans bind; within a statement, those of equal names have equal extents."""
     for node in walk(expr):

@@ -8,7 +8,7 @@ with `reverse` for k >= j and `exclusive` for k < j: each element is read once i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cugen.spec.expressions import (
@@ -18,10 +18,10 @@ from cugen.spec.expressions import (
     Op,
     Reduce,
     Scan,
-    children,
     conjunction,
     conjuncts,
     free_indices,
+    outermost_reductions,
 )
 from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.affine import affine_form
@@ -37,18 +37,10 @@ def with_prefix_reductions(statement: Statement, spec: Spec) -> Statement:
     results = {sub.name for sub in statement.subscripts if isinstance(sub, IndexValue)}
     known = {index.name: index for index in statement.indices if index.name in results}
     scans: dict[Expr, Expr] = {}
-    for reduction in _outermost(statement.value):
+    for reduction in outermost_reductions(statement.value):
         if (scan := _scan(reduction, known, spec)) is not None:
             scans[reduction] = scan
     return replace(statement, value=replaced(statement.value, scans.get)) if scans else statement
-
-
-def _outermost(expr: Expr) -> Iterator[Reduce]:
-    if isinstance(expr, Reduce):
-        yield expr
-    elif not isinstance(expr, Scan):
-        for part in children(expr):
-            yield from _outermost(part)
 
 
 def _scan(reduction: Reduce, results: Mapping[str, Index], spec: Spec) -> Scan | None:

@@ -7,7 +7,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -19,7 +19,17 @@ from cugen.plan.request import Single, Steps
 from cugen.rewrite.hoist_reductions import are_in_bounds, has_no_more_elements
 from cugen.rewrite.stored.sectors import requested_sectors
 from cugen.rewrite.temporaries import Temporary, fresh, last_request, temporary
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, walk
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Read,
+    Reduce,
+    Scan,
+    outermost_reductions,
+    walk,
+)
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
 
@@ -34,7 +44,7 @@ def with_stored_terms(single: Single) -> Steps | None:
     """The steps, where specialised families take all of them; None where there is nothing to store. Several reductions
     that no family takes together are stored one by one."""
     statement = single.statement
-    reductions = tuple(dict.fromkeys(_outermost(statement.value)))
+    reductions = tuple(dict.fromkeys(outermost_reductions(statement.value)))
     if single.schedule != Schedule() or not reductions:
         return None
     taken = {array.name for array in single.context.spec.arrays}
@@ -114,15 +124,6 @@ def _steps(single: Single, temporaries: list[Temporary], values: Mapping[Expr, E
     statements = (*(stored.statement for stored in temporaries), last)
     arrays = tuple(stored.array for stored in temporaries)
     return Steps(statements, arrays, names, again=(*names, last.target), opens_last=True)
-
-
-def _outermost(expr: Expr) -> Iterator[Reduce]:
-    """The reductions that are in no other one, nor in a scan, whose index their terms may have."""
-    if isinstance(expr, Reduce):
-        yield expr
-    elif not isinstance(expr, Scan):
-        for part in children(expr):
-            yield from _outermost(part)
 
 
 def _is_window(body: Expr) -> bool:

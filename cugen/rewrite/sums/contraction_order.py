@@ -18,7 +18,16 @@ from math import prod
 
 from cugen.plan.context import Context
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.spec.expressions import Expr, Index, Reduce, Scan, bound_indices, children, free_indices, walk
+from cugen.spec.expressions import (
+    Expr,
+    Index,
+    Reduce,
+    Scan,
+    bound_indices,
+    free_indices,
+    outermost_reductions,
+    walk,
+)
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced
 
@@ -75,13 +84,11 @@ def multiply_adds(statements: Iterable[Statement], context: Context) -> int:
 
 def _outermost_sums(expr: Expr) -> Iterator[Reduce]:
     """The unconditional sums of a product that are in no other reduction or scan, and have none in their terms."""
-    if isinstance(expr, Reduce):
-        is_nested = any(isinstance(node, Reduce | Scan) for node in walk(expr.body))
-        if expr.kind == "sum" and expr.where is None and expr.body.dtype == expr.dtype and not is_nested:
-            yield expr
-    elif not isinstance(expr, Scan):
-        for part in children(expr):
-            yield from _outermost_sums(part)
+    for reduction in outermost_reductions(expr):
+        is_nested = any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
+        is_plain = reduction.kind == "sum" and reduction.where is None and reduction.body.dtype == reduction.dtype
+        if is_plain and not is_nested:
+            yield reduction
 
 
 def _flat(reduction: Reduce, extents: dict[str, int]) -> _Order:
