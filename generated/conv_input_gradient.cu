@@ -97,7 +97,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
 
     // circular buffer of 3 stages, [stage][krs][c or ij]
     float (*w_lasts)[BK][BM + 4] = reinterpret_cast<float (*)[BK][BM + 4]>(shared_memory);
-    float (*dys)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(w_lasts + STAGES);
+    float (*dy_tiles)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(w_lasts + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     // split-K: the 4 blocks of a cluster each take a range of krs
@@ -148,8 +148,8 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
             const int i_in = i + 1 - r;
             const int j_in = j + 1 - s;
             // dy[((n * K + k) * H + i_in) * W + j_in]: 5 sectors, ideal 4; 4.5 on average (misaligned by 8 bytes)
-            // dys[stage][dy_krs + r_][dy_ij]: unknown: the source pattern differs between its warps
-            __pipeline_memcpy_async(&dys[stage][dy_krs + r_][dy_ij], &dy[((n * K + k) * H + i_in) * W + j_in], 4,
+            // dy_tiles[stage][dy_krs + r_][dy_ij]: unknown: the source pattern differs between its warps
+            __pipeline_memcpy_async(&dy_tiles[stage][dy_krs + r_][dy_ij], &dy[((n * K + k) * H + i_in) * W + j_in], 4,
                 i_in >= 0 && i_in < H && j_in >= 0 && j_in < W ? 0 : 4);
         }
         __pipeline_commit();
@@ -162,7 +162,8 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     Vector<float, 4> dy_frag[2];
     const float (*w_last_shared)[BK][BM + 4] =
         reinterpret_cast<const float (*)[BK][BM + 4]>(&w_lasts[0][BK / 4 * k_slice][thread_m]);
-    const float (*dy_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&dys[0][BK / 4 * k_slice][thread_n]);
+    const float (*dy_shared)[BK][BN] =
+        reinterpret_cast<const float (*)[BK][BN]>(&dy_tiles[0][BK / 4 * k_slice][thread_n]);
     w_last_frag[0] = load<4>(&w_last_shared[0][0][0]);
     dy_frag[0] = load<4>(&dy_shared[0][0][0]);
     for (int krs0 = 0; krs0 < k_length; krs0 += BK) {
@@ -194,8 +195,8 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
                     const int j_in = j + 1 - s;
                     // dy[((n * K + k) * H + i_in) * W + j_in]: 5 sectors, ideal 4; 4.5 on
                     // average (misaligned by 24 bytes)
-                    // dys[write_stage][dy_krs + r_][dy_ij]: unknown: the source pattern differs between its warps
-                    __pipeline_memcpy_async(&dys[write_stage][dy_krs + r_][dy_ij],
+                    // dy_tiles[write_stage][dy_krs + r_][dy_ij]: unknown: the source pattern differs between its warps
+                    __pipeline_memcpy_async(&dy_tiles[write_stage][dy_krs + r_][dy_ij],
                         &dy[((n * K + k) * H + i_in) * W + j_in], 4,
                         i_in >= 0 && i_in < H && j_in >= 0 && j_in < W ? 0 : 4);
                 }

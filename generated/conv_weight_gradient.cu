@@ -14,12 +14,12 @@
 // Made by cugen 0.1.0 from conv_weight_gradient.yaml (hash 42f4b7ab438ffe60) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   dys[stage][dy_nij][dy_k]                                  4 wavefronts, ideal 4 (128 words over 32 banks)
+//   dy_tiles[stage][dy_nij][dy_k]                             4 wavefronts, ideal 4 (128 words over 32 banks)
 //   dy_global[BK * stage * K]                                 16 sectors, ideal 16 (512 contiguous bytes)
 //   x[((n * H + r_in) * W + s_in) * C + c]                    13 sectors, ideal 13 (416 contiguous bytes), at 2 places
 //   dy_shared[0][0][0]                                        2 wavefronts, ideal 2 (conflict-free)
 //   x_shared[0][0][0]                                         2 wavefronts, ideal 2 (conflict-free)
-//   dys[write_stage][dy_nij][dy_k]                            4 wavefronts, ideal 4 (128 words over 32 banks)
+//   dy_tiles[write_stage][dy_nij][dy_k]                       4 wavefronts, ideal 4 (128 words over 32 banks)
 //   dy_global[prefetch_k * K]                                 16 sectors, ideal 16 (512 contiguous bytes)
 //   dy_shared[read_stage][nij_][0]                            2 wavefronts, ideal 2 (conflict-free)
 //   x_shared[read_stage][nij_][0]                             2 wavefronts, ideal 2 (conflict-free)
@@ -78,8 +78,8 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     constexpr int BM = 32, BN = 32, BK = 32, STAGES = 3, TM = 4, TN = 4, WM = 16;
 
     // circular buffer of 3 stages, [stage][nij][k or rsc]
-    float (*dys)[BK][BM] = reinterpret_cast<float (*)[BK][BM]>(shared_memory);
-    float (*xs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(dys + STAGES);
+    float (*dy_tiles)[BK][BM] = reinterpret_cast<float (*)[BK][BM]>(shared_memory);
+    float (*xs)[BK][BN] = reinterpret_cast<float (*)[BK][BN]>(dy_tiles + STAGES);
     float (*partials)[BM][BN + 4] = reinterpret_cast<float (*)[BM][BN + 4]>(shared_memory);
 
     // split-K: the 4 blocks of a cluster each take a range of nij
@@ -111,7 +111,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     const float* dy_global = &dy[(k_offset + dy_nij) * K + k0 + dy_k];
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        __pipeline_memcpy_async(&dys[stage][dy_nij][dy_k], &dy_global[BK * stage * K], 16);
+        __pipeline_memcpy_async(&dy_tiles[stage][dy_nij][dy_k], &dy_global[BK * stage * K], 16);
         const int rsc = rsc0 + x_rsc;
         const int r = rsc / (3 * C);
         const int s = rsc / C % 3;
@@ -133,7 +133,8 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     // register fragments of A and B for one k, double-buffered
     Vector<float, 4> dy_frag[2];
     Vector<float, 4> x_frag[2];
-    const float (*dy_shared)[BK][BM] = reinterpret_cast<const float (*)[BK][BM]>(&dys[0][BK / 4 * k_slice][thread_m]);
+    const float (*dy_shared)[BK][BM] =
+        reinterpret_cast<const float (*)[BK][BM]>(&dy_tiles[0][BK / 4 * k_slice][thread_m]);
     const float (*x_shared)[BK][BN] = reinterpret_cast<const float (*)[BK][BN]>(&xs[0][BK / 4 * k_slice][thread_n]);
     dy_frag[0] = load<4>(&dy_shared[0][0][0]);
     x_frag[0] = load<4>(&x_shared[0][0][0]);
@@ -145,7 +146,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
         #pragma unroll
         for (int nij_ = 1; nij_ < BK / 4; ++nij_) {
             if (nij_ == BK / 4 / 4) {
-                __pipeline_memcpy_async(&dys[write_stage][dy_nij][dy_k], &dy_global[prefetch_k * K], 16);
+                __pipeline_memcpy_async(&dy_tiles[write_stage][dy_nij][dy_k], &dy_global[prefetch_k * K], 16);
             }
             if (nij_ == BK / 4 / 2) {
                 const int rsc = rsc0 + x_rsc;

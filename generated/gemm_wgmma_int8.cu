@@ -23,13 +23,13 @@
 //   B_copy[n * (128 * ((K + 127) / 128)) + k]  8 sectors, ideal 8 (256 bytes in 4 runs)
 //
 // Ideal accesses of gemm_wgmma_int8_C, without a remark in the code:
-//   As[stage][0][0]                           64 wavefronts, ideal 64 (consecutive bytes)
-//   A_map(k0, m0)                             256 sectors, ideal 256 (64 x 128 bytes)
-//   B_copys[stage][0][0]                      32 wavefronts, ideal 32 (consecutive bytes)
-//   B_copy_map(k0, n0)                        128 sectors, ideal 128 (32 x 128 bytes)
-//   k_major_matrix(&As[stage][0][0], k)       16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
-//   k_major_matrix(&B_copys[stage][0][0], k)  8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
-//   C[m * N + n]                              8 sectors, ideal 8 (256 bytes in 8 runs)
+//   As[stage][0][0]                                64 wavefronts, ideal 64 (consecutive bytes)
+//   A_map(k0, m0)                                  256 sectors, ideal 256 (64 x 128 bytes)
+//   B_copy_tiles[stage][0][0]                      32 wavefronts, ideal 32 (consecutive bytes)
+//   B_copy_map(k0, n0)                             128 sectors, ideal 128 (32 x 128 bytes)
+//   k_major_matrix(&As[stage][0][0], k)            16 wavefronts, ideal 16 (swizzled rows of 128 bytes)
+//   k_major_matrix(&B_copy_tiles[stage][0][0], k)  8 wavefronts, ideal 8 (swizzled rows of 128 bytes)
+//   C[m * N + n]                                   8 sectors, ideal 8 (256 bytes in 8 runs)
 
 #if defined(__CUDACC_RTC__)
 // As cuda.h declares it, which NVRTC can't include for want of the C library's headers.
@@ -286,9 +286,9 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
 
     // circular buffer of 2 stages, swizzled rows of 128 bytes
     signed char (*As)[BM][BK] = reinterpret_cast<signed char (*)[BM][BK]>(shared_memory);
-    signed char (*B_copys)[BN][BK] = reinterpret_cast<signed char (*)[BN][BK]>(As + STAGES);
+    signed char (*B_copy_tiles)[BN][BK] = reinterpret_cast<signed char (*)[BN][BK]>(As + STAGES);
     // mbarriers: full once the tiles of a stage have been copied
-    unsigned long long* full = reinterpret_cast<unsigned long long*>(B_copys + STAGES);
+    unsigned long long* full = reinterpret_cast<unsigned long long*>(B_copy_tiles + STAGES);
 
     const int thread = threadIdx.x;
     const int lane = thread % 32;
@@ -311,7 +311,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
             const int stage = k0 / BK;
             mbarrier_arrive_expect_tx(&full[stage], BK * BM + BK * BN);
             tma_load_2d(&As[stage][0][0], &A_map, &full[stage], k0, m0);
-            tma_load_2d(&B_copys[stage][0][0], &B_copy_map, &full[stage], k0, n0);
+            tma_load_2d(&B_copy_tiles[stage][0][0], &B_copy_map, &full[stage], k0, n0);
         }
     }
     __syncthreads();
@@ -327,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_int8_C(
             #pragma unroll
             for (int k = 0; k < BK; k += 32) {
                 wgmma_m64n32k32_s8(&acc[0][0], &acc[1][0], k_major_matrix(&As[stage][0][0], k),
-                    k_major_matrix(&B_copys[stage][0][0], k), k0 + k > 0);
+                    k_major_matrix(&B_copy_tiles[stage][0][0], k), k0 + k > 0);
             }
             wgmma_commit();
             // until the k-tile before has been read

@@ -14,8 +14,8 @@ BANK_BYTES = 128  # of one word in each bank: what shared memory moves in a cycl
 
 
 def tile_name(array: str) -> str:
-    """What the tiles of an operand are called: `As`, and `weights_tiles` of an array whose name ends in an s."""
-    return f"{array}_tiles" if array.endswith("s") else f"{array}s"
+    """What the tiles of an operand are called: `As`, but `weights_tiles` and `B_copy_tiles`, which take no s."""
+    return f"{array}_tiles" if array.endswith("s") or array[1:].endswith("y") else f"{array}s"
 
 
 @dataclass(frozen=True, slots=True)
