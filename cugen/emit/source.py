@@ -164,7 +164,7 @@ def _kernel_text(
 def _function_text(env: jinja2.Environment, call: FunctionCall, statements: StatementPrinter) -> str:
     """The function of a kernel's calls."""
     integers = statements.printer.integers
-    types = {node.index.symbol: statements.printer.integer_type(node.index) for node in call.definitions}
+    types = {node.index.symbol: statements.printer.declared_type(node.index) for node in call.definitions}
     kinds = [("long long" if integers.is_wide(name) else "int", name) for name in parameters_of(call)]
     variables = {
         "call": call,

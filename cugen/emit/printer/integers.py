@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -37,13 +37,14 @@ _BUILTINS = ("blockIdx.", "threadIdx.")
 class IntegerPrinter:
     """Printer of one kernel. `params` are printed first in products and last in sums, `constants` as numbers are.
 
-    `functions` collects the helper functions called, `long_names` the indices declared in 64 bits."""
+    `ranges` are those of the visible names, `functions` collects the helper functions called, `long_names` the visible
+    indices declared in 64 bits."""
 
-    ranges: Mapping[sympy.Symbol, Range]
+    ranges: dict[sympy.Symbol, Range]
     params: frozenset[str]
     constants: frozenset[str] = frozenset()
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
-    long_names: dict[str, None] = field(default_factory=dict)
+    long_names: set[str] = field(default_factory=set)
     _casts_builtins: bool = False
     _wraps: bool = False
 

@@ -56,8 +56,8 @@ class NodePrinter(ValuePrinter):
         *,
         fast_math: bool = False,
     ) -> None:
-        self.integers = IntegerPrinter(ranges, frozenset(params.values()), frozenset(constants))
-        wide = frozenset(s.name for s in ranges if self.integers.is_wide(s))
+        self.integers = IntegerPrinter(dict(ranges), frozenset(params.values()), frozenset(constants))
+        wide = {s.name for s in ranges if self.integers.is_wide(s)}
         super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide, fast_math=fast_math)
         self.functions = self.integers.functions
         self.printed: list[Access] = []
@@ -68,15 +68,17 @@ class NodePrinter(ValuePrinter):
     def integer(self, expr: Integer) -> str:
         return self.integers.print(expr)
 
-    def integer_type(self, index: Index) -> str:
-        if index.is_wide:
-            self.integers.long_names.setdefault(index.name)
+    def declared_type(self, index: Index) -> str:
+        """The type of an index that is declared here. One of its name in a scope before may have had another."""
+        self.integers.ranges[index.symbol] = self.ranges[index.name] = index.range
+        for names in (self.integers.long_names, self.wide):
+            names.add(index.name) if index.is_wide else names.discard(index.name)
         return "long long" if index.is_wide else "int"
 
     def definition(self, index: Index) -> str:
         """`int m = blockIdx.y * 16 + threadIdx.y`."""
         value = index.definition if index.shown is None else index.shown
-        return f"{self.integer_type(index)} {index.name} = {self.integers.definition(value, wide=index.is_wide)}"
+        return f"{self.declared_type(index)} {index.name} = {self.integers.definition(value, wide=index.is_wide)}"
 
     def start(self, start: Start) -> str:
         """`const float* a_from = &A[m * K + k]`."""
@@ -90,7 +92,7 @@ class NodePrinter(ValuePrinter):
     def loop(self, node: For) -> str:
         """`for (int k = 0; k < K; ++k)`."""
         loop, name = node.loop, node.loop.index.name
-        kind = self.integer_type(loop.index)
+        kind = self.declared_type(loop.index)
         if loop.halves:
             return f"for ({kind} {name} = {loop.halves}; {name} > 0; {name} /= 2)"
         if loop.doubles:
@@ -275,7 +277,7 @@ class NodePrinter(ValuePrinter):
         return f"{self.lvalue(node.target)} = atomicInc(&{self.lvalue(node.counter)}, {last})"
 
     def load_block_id(self, node: LoadBlockId) -> str:
-        return f"const {self.integer_type(node.index)} {node.index.name} = {self.lvalue(node.access)}"
+        return f"const {self.declared_type(node.index)} {node.index.name} = {self.lvalue(node.access)}"
 
     def named_barrier(self, node: NamedBarrier) -> str:
         if node.is_of_warp:

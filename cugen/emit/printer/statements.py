@@ -76,7 +76,7 @@ class StatementPrinter:
             raise EmissionError(f"function {section.function} would have other definitions in section {section.name}")
         marks = "".join(map(self._mark, section.body))
         for node in section.definitions:
-            self.printer.integer_type(node.index)
+            self.printer.declared_type(node.index)
         results = ", ".join(result.name for result in section.results)
         arguments = ", ".join(name.name for name in parameters_of(section))
         return f"{self.opened(section)}{marks}const auto [{results}] = {section.function}({arguments});"

@@ -69,14 +69,14 @@ _FROM_FLOAT = {"int32": "int", "uint32": "uint"}
 
 @dataclass
 class ValuePrinter:
-    """Printer of one kernel. `ranges` are those of indices, params and bounded locals by C name.
+    """Printer of one kernel. `ranges` are those of visible indices, params and bounded locals by C name.
 
     `functions` collects the helpers called, with their element types."""
 
-    ranges: Mapping[str, Range]
+    ranges: dict[str, Range]
     scalars: Mapping[str, str]
     params: Mapping[str, str]
-    wide: frozenset[str]  # indices and params that are 64 bits wide
+    wide: set[str]  # visible indices and params that are 64 bits wide
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
     fast_math: bool = False

@@ -367,7 +367,7 @@ def test_a_sum_that_leaves_32_bits_on_the_way_makes_both_sides_of_a_maximum_long
 
 
 def test_an_index_that_was_declared_long_makes_both_sides_long_whatever_it_holds_now():
-    printer = IntegerPrinter({ROW: (0, 9)}, frozenset(), long_names={"row": None})
+    printer = IntegerPrinter({ROW: (0, 9)}, frozenset(), long_names={"row"})
     assert printer.print(Maximum(ROW - 1, integer(0))) == "max(row - 1, 0LL)"
     assert printer.print(ROW, wide=True) == "row"
 

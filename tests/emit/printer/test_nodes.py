@@ -392,3 +392,18 @@ def test_sizes_are_printed_by_their_names(sized):
 def test_a_tile_is_not_printed_with_other_extents_than_its_own(sized):
     with pytest.raises(AssertionError, match="As"):
         sized(Declare(replace(TILE, printed_shape=(integer(16), BK))))
+
+
+def test_a_name_has_the_type_and_the_range_of_its_own_scope(text):
+    assert text(scope_of_row(9), scope_of_row(2**40), scope_of_row(9)) == [
+        *("if (row < M) {", "    const int k = 9 * row;", "    const long long offset = (long long)M * k;", "}"),
+        *("if (row < M) {", "    const long long k = 1099511627776LL * row;"),
+        *("    const long long offset = (long long)M * k;", "}"),
+        *("if (row < M) {", "    const int k = 9 * row;", "    const long long offset = (long long)M * k;", "}"),
+    ]
+
+
+def scope_of_row(factor):
+    """A scope in which `k` is `factor` times the row, and a product of `k` that needs 64 bits."""
+    k = Index("k", ROW * factor, (0, 999 * factor))
+    return If(GUARD, (Define(k), Define(Index("offset", K * M, (0, 2**50)))))

@@ -23,7 +23,7 @@ FLOATS = (FLOAT32, FLOAT64)
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 # int64 values that C holds in an int, or in a long long where the range says so
 INDICES = {"i": (0, 999), "j": (-3, 2**31 - 1), "big": (0, 2**40), "N": (1, 5000)}
-WIDE = frozenset({"big"})
+WIDE = {"big"}
 
 
 class Trees:
@@ -160,7 +160,7 @@ def _to_single(exact):
 
 
 def new_printer():
-    return ValuePrinter(dict(INDICES), {}, {"N": "N"}, WIDE)
+    return ValuePrinter(dict(INDICES), {}, {"N": "N"}, set(WIDE))
 
 
 def parameters():

@@ -378,7 +378,7 @@ def _portable(text: str) -> str:
 def size_printer(names: Mapping[str, str], params: Mapping[str, int]) -> UnboundedPrinter:
     """Printer of extents over params, whose values it knows."""
     ranges = {names[param]: (value, value) for param, value in params.items()}
-    return UnboundedPrinter(ranges, {}, names, frozenset(names.values()))
+    return UnboundedPrinter(ranges, {}, names, set(names.values()))
 
 
 def _times(expr: Expr, factor: str) -> Op:

@@ -115,7 +115,7 @@ class _Writer:
 
     def printer(self, ranges: dict[str, Range]) -> HostPrinter:
         ranges.update({self.host.params[name]: (value, value) for name, value in self.params.items()})
-        wide = frozenset(self.host.params.values())
+        wide = set(self.host.params.values())
         scalars = {s.name: _plain(self.host.scalars[s.name], s.dtype) for s in self.spec.scalars}
         return HostPrinter(ranges, scalars, self.host.params, wide, self.functions)
 
