@@ -167,7 +167,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv
     w_last_frag[0] = load<4>(&w_last_shared[0][0][0]);
     dy_frag[0] = load<4>(&dy_shared[0][0][0]);
     for (int krs0 = 0; krs0 < k_length; krs0 += BK) {
-        const int read_stage = krs0 / BK;
+        const int read_stage = krs0 / BK % STAGES;
         const int write_stage = (krs0 / BK + STAGES - 1) % STAGES;
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(krs0 + BK * (STAGES - 1), k_length - BK);

@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_tensor_bf16(
         ldmatrix_x4(&b_frag[0][j][0], &Bs[0][b_frag_n + 8 * j][b_swizzle]);
     }
     for (int k0 = 0; k0 < K + k_residue; k0 += BK) {
-        const int read_stage = k0 / BK;
+        const int read_stage = k0 / BK % STAGES;
         const int write_stage = (k0 / BK + STAGES - 1) % STAGES;
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K + k_residue - BK);

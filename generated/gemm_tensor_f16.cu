@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f16(
         ldmatrix_x4_trans(&b_frag[0][j][0], &Bs[0][b_frag_k][(b_frag_n + 8 * j) ^ (8 * (b_frag_k % 8))]);
     }
     for (int k0 = 0; k0 < K; k0 += BK) {
-        const int read_stage = k0 / BK;
+        const int read_stage = k0 / BK % STAGES;
         const int write_stage = (k0 / BK + STAGES - 1) % STAGES;
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K - BK);

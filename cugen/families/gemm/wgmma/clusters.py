@@ -18,10 +18,10 @@ MULTICAST_SIZES = (2, 4)
 
 
 def clusters_of(
-    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction, *, is_search: bool = False
+    contraction: Contraction, block_m: int, block_n: int, instruction: WgmmaInstruction
 ) -> Iterator[tuple[int, int, int]]:
     """The clusters of a block tile: blocks that split K, blocks that share tiles of B, and blocks that share tiles of
-    A. Those that share both are for a request or a search, as none was measured."""
+    A. With a request for one of the latter the other is 1."""
     along_m, along_n = (int(contraction.tunables.get(name, 0)) for name in multicasts(contraction))
     max_extent = contraction.context.max_extent
 
@@ -34,7 +34,7 @@ def clusters_of(
         return has_rows and has_columns and shares_a and shares_b
 
     shared = [(size, 1) for size in MULTICAST_SIZES] + [(1, size) for size in MULTICAST_SIZES]
-    if is_search or (along_m > 1 and along_n > 1):
+    if (along_m > 1) == (along_n > 1):
         shared += [(m, n) for m, n in product(MULTICAST_SIZES, MULTICAST_SIZES) if m * n <= CLUSTER_SIZES[-1]]
     for split_k in _splits(contraction, block_m, block_n, instruction):
         if along_m <= 1 and along_n <= 1:

@@ -16,6 +16,10 @@ _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
+# With swapped operands, whose sums of a thread are in many rows of the output.
+_SWAPPED_REGISTERS = 4
+_SWAPPED_MATRIX_REGISTERS, _SWAPPED_COMPUTED_MATRIX_REGISTERS = 8, 40  # for a second matrix of a warpgroup
+_SWAPPED_DYNAMIC_REGISTERS, _SWAPPED_COMPUTED_DYNAMIC_REGISTERS = 8, 20
 STMATRIX = "stmatrix"  # of the tunable `epilogue`
 MULTICASTS = ("multicast", "multicast_n")  # tunables by which the blocks of a cluster share tiles of B or of A
 PRODUCER_REGISTERS = 40  # that its threads keep, of those that they give to consumers
@@ -166,12 +170,19 @@ def config_of(
     )
 
 
-def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool) -> int:
+def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool, is_dynamic: bool) -> int:
     """Registers that a thread needs; it spills with fewer. `has_wide_offsets`: it stores to offsets of 64 bits;
-    `is_computed`: what it stores is more than the sums."""
+    `is_computed`: what it stores is more than the sums; `is_dynamic`: sizes of the output are known at launch."""
     sums = config.thread_m * config.thread_n * (2 if config.promotes else 1)
-    computed = _COMPUTED_REGISTERS + (config.matrices_m - 1) * _COMPUTED_MATRIX_REGISTERS
-    return sums + _OTHER_REGISTERS + has_wide_offsets * _WIDE_OFFSET_REGISTERS + is_computed * computed
+    offsets = has_wide_offsets * _WIDE_OFFSET_REGISTERS
+    computed = is_computed * (_COMPUTED_REGISTERS + (config.matrices_m - 1) * _COMPUTED_MATRIX_REGISTERS)
+    registers = sums + _OTHER_REGISTERS + offsets + computed
+    if not config.swaps_ab:
+        return registers
+    registers += has_wide_offsets * 2 * config.thread_n * (2 if is_computed else 1)  # of each row, and of a read one
+    second = _SWAPPED_COMPUTED_MATRIX_REGISTERS if is_computed else _SWAPPED_MATRIX_REGISTERS
+    dynamic = _SWAPPED_COMPUTED_DYNAMIC_REGISTERS if is_computed else _SWAPPED_DYNAMIC_REGISTERS
+    return registers + _SWAPPED_REGISTERS + (config.matrices_m - 1) * second + is_dynamic * dynamic
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:

@@ -41,8 +41,8 @@ class Calibration:
     consumer: float = 0.566  # for each warpgroup that multiplies
     latency: float = 0.36  # of the first k-tiles
     latency_k_tiles: int = 4  # so many of them at most
-    exchange: float = 1.05  # of a cluster's partial sums
-    exchange_of_element: float = 0.000203  # of a tile
+    exchange: float = 0.8  # of a cluster's partial sums
+    exchange_of_element: float = 0.00017  # of a tile
     multicast: float = 1.39
     stream_k: float = 2.68  # of dynamic block ids and flags
     # Of operands of stream-K that exceed L2: what fraction of the copies that would miss, at random, is read again.
@@ -56,7 +56,8 @@ class Calibration:
     overlapped_promotion: float = 36  # by consumers that have registers for two sets of sums and multiply in turns
     third_consumer: float = 40.8  # where three warpgroups multiply
     second_matrix: float = 33  # where each multiplies two matrices
-    few_stages: float = 115  # with fewer than four
+    few_stages: float = 115  # with three
+    two_stages: float = 850  # in its place: the next k-tile is copied when this one has been multiplied
     multicast_k_tile: float = 11.7
     multicast_pixels: float = 100  # in its place for pixels, which the blocks of a cluster copy at different speeds
     # Of copies from L2, which all multiprocessors share.
@@ -117,7 +118,8 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
         k_tile += fitted.multicast_pixels if any(o.window for o in contraction.operands) else fitted.multicast_k_tile
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0
     k_tile += fitted.second_matrix if config.matrices_m > 1 else 0.0
-    k_tile += fitted.few_stages if config.stages < min(_ENOUGH_STAGES, k_tiles) else 0.0
+    if config.stages < min(_ENOUGH_STAGES, k_tiles):
+        k_tile += fitted.few_stages if config.stages > 2 else fitted.two_stages
     epilogue = _epilogue(contraction, config, fitted)
     cycles = waves * (k_tiles * k_tile + epilogue)
     if schedule:

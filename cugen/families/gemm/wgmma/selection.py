@@ -43,13 +43,17 @@ SWAPPED_BLOCK_N = range(8, MAX_WGMMA_N + 1, 8)  # rows of the output, of swapped
 # Of 208 and 240 columns, which TMA stores 16 at a time, tiles were slower than of 192, 224 or 256 (on an H100).
 BLOCK_N = (*range(32, 193, 16), 224, 256)
 _MIN_STAGES, _MAX_STAGES = 2, 16
+_MAX_RASTER = 32
 NO_PRODUCER = "none"
 SHARING = ("split_k", "stream_k", *MULTICASTS)  # tunables by which blocks share the work of a tile, or its copies
 _GIVEN_CONSUMERS = 2  # that may take registers of the producer
 TUNABLES = (
     Tunable("stages", tuple(range(2, 17)), "by shape", "pipeline stages: k-tiles in the circular shared-memory buffer"),
     Tunable(
-        "raster", tuple(range(1, 33)), "by shape", "rows of block tiles that are rasterised together, column by column"
+        "raster",
+        tuple(range(1, _MAX_RASTER + 1)),
+        "by shape",
+        "rows of block tiles that are rasterised together, column by column",
     ),
     Tunable(
         "split_k", (1, *CLUSTER_SIZES), "by shape", "blocks of a cluster that split the K of a tile", reorders=True
@@ -79,7 +83,7 @@ TUNABLES = (
     Tunable(
         "swap_ab",
         (False, True),
-        False,
+        "by shape",
         "whether C is computed transposed, as Bᵀ·Aᵀ: tiles have 64, 128, 192 or 256 columns, and rows by any multiple "
         "of 8 up to 256",
     ),
@@ -90,13 +94,16 @@ TUNABLES = (
 def configs(
     contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool = False
 ) -> Iterator[WgmmaConfig]:
-    """The configs that fit a block and the schedule; for a search also those with stream-K, without a producer, and of
-    swapped operands."""
-    swaps = contraction.tunables.get("swap_ab")
+    """The configs that fit a block and the schedule; for a search also those with stream-K and without a producer.
+    Operands are swapped unasked where TMA stores the results, of which a lane would store each by itself, and for
+    matrices: of 24 convolutions with swapped operands a third were slower than predicted (on an H200)."""
+    swaps, swapped = contraction.tunables.get("swap_ab"), with_swapped_operands(contraction)
     if not swaps:
         yield from _configs(contraction, instruction, is_search=is_search)
-    if swaps or (swaps is None and is_search and "split_k" not in contraction.tunables):
-        yield from _configs(with_swapped_operands(contraction), instruction.swapped, is_search=is_search)
+    leaves_it = swaps is None and not {"split_k", "epilogue"} & contraction.tunables.keys()
+    has_images = any(operand.window for operand in contraction.operands)
+    if swaps or (leaves_it and stores_by_tma(swapped) and not has_images):
+        yield from _configs(swapped, instruction.swapped, is_search=is_search)
 
 
 def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool) -> Iterator[WgmmaConfig]:
@@ -106,8 +113,7 @@ def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_sear
     if is_search and not {"producer", *SHARING} & contraction.tunables.keys():
         yield from _without_producer(contraction, instruction)
     for block_m, block_n, gives_registers in _block_tiles(contraction, instruction):
-        clusters = clusters_of(contraction, block_m, block_n, instruction, is_search=is_search)
-        for split_k, multicast, multicast_n in clusters:
+        for split_k, multicast, multicast_n in clusters_of(contraction, block_m, block_n, instruction):
             config = config_of(
                 instruction,
                 block_m,
@@ -175,7 +181,14 @@ def _block_tiles(contraction: Contraction, instruction: WgmmaInstruction) -> Ite
     """The block tiles that the schedule allows, whose accumulators fit registers, and whether the consumers need those
     take those of the producer for them."""
     for block_m, block_n in _requested_tiles(contraction, instruction):
-        config = config_of(instruction, block_m, block_n, _MIN_STAGES, promotes=promotes(contraction, instruction))
+        config = config_of(
+            instruction,
+            block_m,
+            block_n,
+            _MIN_STAGES,
+            promotes=promotes(contraction, instruction),
+            swaps_ab=contraction.is_swapped,
+        )
         allocations = (replace(config, gives_registers=gives) for gives in _may_give_registers(config))
         if fitting := next((c for c in allocations if _fits_registers(contraction, c)), None):
             yield block_m, block_n, fitting.gives_registers
@@ -211,8 +224,13 @@ def _fitting(widths: Sequence[int], extent: int) -> Iterator[int]:
 
 
 def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
-    target = contraction.request.target
-    needed = registers_of(config, has_wide_offsets=has_wide_offsets(contraction), is_computed=_is_computed(contraction))
+    target, context = contraction.request.target, contraction.context
+    needed = registers_of(
+        config,
+        has_wide_offsets=has_wide_offsets(contraction),
+        is_computed=_is_computed(contraction),
+        is_dynamic=None in map(context.static_extent, (contraction.m, contraction.n)),
+    )
     return needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
 
 
@@ -255,7 +273,7 @@ def _raster_of(contraction: Contraction, block_m: int, block_n: int) -> int:
     if "raster" in contraction.tunables:
         return int(contraction.tunables["raster"])
     sms = device_of(contraction.request.target).sms
-    square = max(round(math.sqrt(sms * block_n / block_m)), 1)
+    square = min(max(round(math.sqrt(sms * block_n / block_m)), 1), _MAX_RASTER)
     extent = contraction.context.static_extent(contraction.m)
     if extent is None:
         return square

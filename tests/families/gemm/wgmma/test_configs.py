@@ -40,11 +40,13 @@ EXTENTS = st.integers(1, 64) | st.integers(1, 9000) | st.integers(8, 8192).map(l
 
 
 class Gemm(NamedTuple):
-    """A spec, whether its C may have more than 2^31 elements, and whether these are more than sums."""
+    """A spec, whether its C may have more than 2^31 elements, whether these are more than sums, and whether their number
+    is known at launch alone."""
 
     text: str
     is_large: bool
     is_computed: bool
+    is_dynamic: bool
 
 
 @st.composite
@@ -57,7 +59,8 @@ def gemms(draw: st.DrawFn) -> Gemm:
     fp8, batch = draw(st.sampled_from(["fast", "exact"])), draw(st.sampled_from([0, 3]))
     options = {"dtype": dtype, "result": result, "layout": layout, "fp8": fp8, "batch": batch, "compute": compute}
     text = product(m, n, draw(EXTENTS), **options, schedule="")
-    return Gemm(text, is_large=m in ("dynamic", 60_000), is_computed="maximum" in compute)
+    is_large, is_dynamic = m in ("dynamic", 60_000), m == "dynamic"
+    return Gemm(text, is_large=is_large, is_computed="maximum" in compute, is_dynamic=is_dynamic)
 
 
 def instruction_of(contraction: Contraction) -> WgmmaInstruction:
@@ -76,7 +79,9 @@ def test_every_config_fits_a_multiprocessor(gemm: Gemm, data: st.DataObject) -> 
     kernel = (StreamKWgmmaKernel if config.stream_k else WgmmaKernel)(contraction, config).kernel()
     shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
     has_wide_offsets = gemm.is_large and not stores_by_tma(contraction)
-    registers = registers_of(config, has_wide_offsets=has_wide_offsets, is_computed=gemm.is_computed)
+    registers = registers_of(
+        config, has_wide_offsets=has_wide_offsets, is_computed=gemm.is_computed, is_dynamic=gemm.is_dynamic
+    )
     assert kernel.threads == config.block_threads
     assert shared <= SM_90A.shared_opt_in
     assert registers <= SM_90A.registers_per_thread

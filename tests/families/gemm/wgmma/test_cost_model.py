@@ -1,4 +1,4 @@
-"""The cost model of wgmma GEMMs against measured kernels, `wgmma_*_h100.csv`."""
+"""The cost model of wgmma GEMMs against measured kernels, `wgmma_*_h100.csv` and `wgmma_swapped_h200.csv`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ class Timed(NamedTuple):
 Timings = dict[Shape, list[Timed]]
 
 
-def sizes(config: WgmmaConfig) -> tuple[int, int, int, int, int]:
-    return int(config.block_m), int(config.block_n), config.split_k, config.multicast, config.multicast_n
+def sizes(config: WgmmaConfig) -> tuple[bool, int, int, int, int, int]:
+    tile = int(config.block_m), int(config.block_n)
+    return config.swaps_ab, *tile, config.split_k, config.multicast, config.multicast_n
 
 
-# Nothing is fitted to the last one, whose blocks share tiles in other clusters, too.
+# Nothing is fitted to the last two, whose blocks share tiles in other clusters, too, but the loss by two stages.
 DRAWN, TILES, CHOICES, CLUSTERS = (f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices", "clusters"))
+SWAPPED = "wgmma_swapped_h200.csv"
 
 
 def is_held_back(shape: Shape) -> bool:
@@ -54,7 +56,7 @@ def is_held_back(shape: Shape) -> bool:
     return int(hashlib.md5(str(shape[:3]).encode()).hexdigest(), 16) % 3 == 0
 
 
-@pytest.fixture(scope="module", params=[pytest.param(DRAWN, marks=pytest.mark.slow), TILES, CHOICES, CLUSTERS])
+@pytest.fixture(scope="module", params=[pytest.param(DRAWN, marks=pytest.mark.slow), TILES, CHOICES, CLUSTERS, SWAPPED])
 def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
     path = Path(__file__).parents[3] / "data" / str(request.param)
@@ -63,7 +65,8 @@ def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     for row in csv.DictReader(lines):
         rows[Shape(int(row["m"]), int(row["n"]), int(row["k"]), row["layout"])].append(row)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost_model, "device_of", lambda _: device("H100"))
+        timed_on = device("H200" if request.param == SWAPPED else "H100")
+        patch.setattr(cost_model, "device_of", lambda _: timed_on)
         yield {shape: list(timed(shape, of_shape)) for shape, of_shape in rows.items()}
 
 
@@ -72,7 +75,8 @@ def timed(shape: Shape, rows: list[dict[str, str]]) -> Iterator[Timed]:
     proposed = {sizes(config): config for config in configs(contraction, INSTRUCTION) if not config.stream_k}
     for row in rows:
         m, n, split_k, multicast = (int(row[name]) for name in ("block_m", "block_n", "split_k", "multicast"))
-        config = proposed.get((m, n, split_k, multicast, int(row.get("multicast_n", 1))))
+        swaps = row.get("swap_ab") == "1"
+        config = proposed.get((swaps, m, n, split_k, multicast, int(row.get("multicast_n", 1))))
         if config is not None:
             yield Timed(float(row["us"]), cost_model.predict(contraction, config))
 
@@ -88,7 +92,7 @@ def pick(configs: list[Timed]) -> Timed:
 
 def test_the_table_has_many_shapes_and_configs(timings: Timings, request: pytest.FixtureRequest) -> None:
     """So that the tests below compare with something."""
-    expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (35, 400)}
+    expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (35, 400), SWAPPED: (50, 1300)}
     shapes, configs = expected[request.node.callspec.params["timings"]]
     assert len(timings) == shapes
     assert sum(map(len, timings.values())) > configs
@@ -109,16 +113,19 @@ def test_predictions_of_fast_configs_are_within_10_percent(timings: Timings) -> 
 def test_picks_are_within_4_percent_of_the_fastest(timings: Timings, request: pytest.FixtureRequest) -> None:
     """In geometric mean, and within 30 percent each; 3 percent of what the constants are fitted to."""
     regrets = [pick(configs).us / fastest(configs) for configs in timings.values()]
-    is_fitted = request.node.callspec.params["timings"] != CLUSTERS
+    is_fitted = request.node.callspec.params["timings"] not in (CLUSTERS, SWAPPED)
     assert math.prod(regrets) ** (1 / len(regrets)) < (1.03 if is_fitted else 1.04)
     assert max(regrets) < 1.3
 
 
-def test_picks_of_shapes_that_were_held_back_are_within_3_percent_of_the_fastest(timings: Timings) -> None:
-    """In geometric mean, as those of all shapes."""
+def test_picks_of_shapes_that_were_held_back_are_within_4_percent_of_the_fastest(
+    timings: Timings, request: pytest.FixtureRequest
+) -> None:
+    """In geometric mean; 3 percent on the device that the constants are fitted to."""
     held_back = [configs for shape, configs in timings.items() if is_held_back(shape)]
     regrets = [pick(configs).us / fastest(configs) for configs in held_back]
-    assert math.prod(regrets) ** (1 / len(regrets)) < 1.03
+    is_fitted = request.node.callspec.params["timings"] != SWAPPED
+    assert math.prod(regrets) ** (1 / len(regrets)) < (1.03 if is_fitted else 1.04)
 
 
 def test_tiles_that_begin_within_a_line_take_longer_to_copy() -> None:
@@ -128,9 +135,10 @@ def test_tiles_that_begin_within_a_line_take_longer_to_copy() -> None:
         contraction = contraction_of(product(2560, 2560, 2560, layout=layout, schedule=""))
         for config in configs(contraction, INSTRUCTION):
             predicted[layout, *sizes(config)] = cost_model.predict(contraction, config)
-    assert predicted["nn", 128, 224, 1, 1, 1] > predicted["nt", 128, 224, 1, 1, 1]
-    assert predicted["nn", 128, 224, 1, 1, 1] > predicted["nn", 128, 256, 1, 1, 1]
-    assert predicted["nn", 128, 256, 1, 1, 1] == predicted["nt", 128, 256, 1, 1, 1]
+    narrow, wide = ((False, 128, columns, 1, 1, 1) for columns in (224, 256))
+    assert predicted["nn", *narrow] > predicted["nt", *narrow]
+    assert predicted["nn", *narrow] > predicted["nn", *wide]
+    assert predicted["nn", *wide] == predicted["nt", *wide]
 
 
 def convolution(row: dict[str, str]) -> str:
@@ -164,7 +172,7 @@ def test_stream_k_is_predicted_and_not_picked_where_it_is_slower(monkeypatch: py
         us, best_us = float(row["us"]), float(row["best_us"])
         slower[shape] = slower.get(shape, True) and us > best_us
         block = f"block: {{m: {row['block_m']}, n: {row['block_n']}}}"
-        schedule = f"family: wgmma, {block}, stream_k: {row['stream_k']}"
+        schedule = f"family: wgmma, {block}, stream_k: {row['stream_k']}, swap_ab: false"
         contraction = contraction_of(product(*shape[:3], layout=shape.layout, schedule=schedule))
         (config,) = configs(contraction, INSTRUCTION)
         if us < 1.6 * best_us:
@@ -185,7 +193,7 @@ def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) 
     path = Path(__file__).parents[3] / "data" / "wgmma_convolutions_h100.csv"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     timings: dict[str, list[Timed]] = defaultdict(list)
-    proposed: dict[str, tuple[Contraction, dict[tuple[int, ...], WgmmaConfig]]] = {}
+    proposed: dict[str, tuple[Contraction, dict[tuple[bool, int, int, int, int, int], WgmmaConfig]]] = {}
     for row in csv.DictReader(lines):
         text = convolution(row)
         if text not in proposed:
@@ -197,7 +205,7 @@ def test_convolutions_are_predicted_and_picked(monkeypatch: pytest.MonkeyPatch) 
             }
             proposed[text] = contraction, by_sizes
         contraction, by_sizes = proposed[text]
-        config = by_sizes[int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"]), 1]
+        config = by_sizes[False, int(row["block_m"]), int(row["block_n"]), 1, int(row["multicast"]), 1]
         timings[text].append(Timed(float(row["us"]), cost_model.predict(contraction, config)))
     errors = [math.log(config.predicted / config.us) for of_shape in timings.values() for config in of_shape]
     regrets = [pick(of_shape).us / fastest(of_shape) for of_shape in timings.values()]

@@ -81,7 +81,7 @@ def test_a_tile_is_stored_after_one_barrier_where_memory_has_a_buffer_for_each_p
 @pytest.mark.parametrize(("n", "is_by_tma"), [(101, False), (102, True)])
 def test_aligned_rows_of_an_odd_number_of_columns_are_stored_by_element(n: int, is_by_tma: bool) -> None:
     """A lane has pairs of columns in registers, of which the last would be one column."""
-    text = product(64, n, 64, more="", schedule="family: wgmma").replace(
+    text = product(64, n, 64, more="", schedule="family: wgmma, swap_ab: false").replace(
         "C: {shape: [M, N], dtype: bfloat16", "C: {shape: [M, N], dtype: bfloat16, pitch: {align: 16}"
     )
     assert "pitch" in text

@@ -70,9 +70,9 @@ def test_clusters_of_rows_and_columns_equal_the_reference(
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
-def test_clusters_of_rows_and_columns_are_searched_and_not_taken_unasked() -> None:
-    contraction = contraction_of(product(4096, 4096, 4096, schedule=""))
-    instruction = instruction_of(contraction)
-    assert not any(config.shares_both for config in configs(contraction, instruction))
-    searched = {(c.multicast, c.multicast_n) for c in configs(contraction, instruction, is_search=True)}
-    assert {(2, 2), (2, 4), (4, 2)} < searched
+def test_clusters_of_rows_and_columns_are_taken_unasked_and_not_beside_a_request_for_one() -> None:
+    instruction = instruction_of(contraction_of(product(4096, 4096, 4096, schedule="")))
+    for schedule, others in (("", {(2, 2), (2, 4), (4, 2)}), ("multicast: 2", set()), ("multicast_n: 1", set())):
+        contraction = contraction_of(product(4096, 4096, 4096, schedule=schedule))
+        shared = {(c.multicast, c.multicast_n) for c in configs(contraction, instruction) if c.shares_both}
+        assert shared == others

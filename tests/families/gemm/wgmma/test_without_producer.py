@@ -26,7 +26,7 @@ BLOCKS = ((64, 32), (64, 80), (64, 128), (128, 64), (128, 112), (192, 64), (256,
 def without_producer(
     *sizes: object, block: tuple[int, int] = (128, 64), more: str = "", arrays: str = "", **options
 ) -> str:
-    schedule = f"family: wgmma, producer: none, block: {{m: {block[0]}, n: {block[1]}}}{more}"
+    schedule = f"family: wgmma, producer: none, swap_ab: false, block: {{m: {block[0]}, n: {block[1]}}}{more}"
     return product(*sizes, more=arrays, schedule=schedule, **options)
 
 
