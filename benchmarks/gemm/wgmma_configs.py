@@ -1,12 +1,13 @@
 """Configs of GEMMs by wgmma beside cuBLAS: of listed and drawn shapes in bfloat16, the plan and others that a search
 has.
 
-    python -m benchmarks.gemm.wgmma_configs docs/results/wgmma_configs_h100.json [--seed 1] [--cases 24]
+    python -m benchmarks.gemm.wgmma_configs docs/results/wgmma_configs_h200.json [--seed 1] [--cases 24]
 
-Of each shape those are timed whose predicted times are least: of all, of each kind of cluster, of five tiles, without a
-producer, the same with swapped operands, and the plan's tile with stmatrix. Samples are interleaved in turns with
-PyTorch's and cuBLASLt's, after 256 MB were read (`tensor_products.py`); times are medians in microseconds. The cost
-model's tests compare its predictions with such times (`tests/data/wgmma_clusters_h100.csv`).
+Drawn shapes have rows that TMA reads: others are copied before. Of each shape those are timed whose predicted times are
+least: of all, of each kind of cluster, of five tiles, without a producer, the same with swapped operands, and the
+plan's tile with stmatrix. Samples are interleaved in turns with PyTorch's and cuBLASLt's, after 256 MB were read
+(`tensor_products.py`); times are medians in microseconds. The cost model's tests compare its predictions with such
+times (`tests/data/wgmma_swapped_h200.csv`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.gemm.tensor_products import FLUSHED, Built, Inputs, built, contenders, own_call, timed, torch_type
-from benchmarks.gemm.tensor_products_cases import Case, drawn_sizes
+from benchmarks.gemm.tensor_products_cases import Case
 from benchmarks.timing.figures import command, save
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.wgmma.config import WgmmaConfig
@@ -58,6 +59,8 @@ LISTED = (
     ("nt", (4096, 4096, 4096)),
 )
 _TILES, _OF_ALL, _OF_EACH = 5, 3, 2
+_SMALLEST, _LARGEST = 24, 8192  # drawn sizes
+_MIN_TERMS, _MAX_TERMS = 1 << 24, 1 << 36
 
 
 def cases(random: Random, drawn: int) -> Iterator[Case]:
@@ -65,6 +68,14 @@ def cases(random: Random, drawn: int) -> Iterator[Case]:
         yield Case("listed", TYPE, layout, sizes)
     for _ in range(drawn):
         yield Case("drawn", TYPE, random.choice(LAYOUTS), drawn_sizes(random))
+
+
+def drawn_sizes(random: Random) -> tuple[int, int, int]:
+    """Multiples of 8, log-uniform along each axis."""
+    while True:
+        m, n, k = (int(_SMALLEST * (_LARGEST / _SMALLEST) ** random.random()) // 8 * 8 for _ in range(3))
+        if _MIN_TERMS < m * n * k < _MAX_TERMS:
+            return m, n, k
 
 
 def schedules(case: Case) -> dict[str, str]:
