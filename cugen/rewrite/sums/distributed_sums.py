@@ -40,7 +40,7 @@ def with_distributed_sums(spec: Spec, position: int) -> tuple[Spec, Statement] |
             return node
         result: Expr | None = None
         for term in terms:
-            added = _flattened(term, node)
+            added = _flattened(term, node, statement)
             indices = tuple(index for index in statement.indices if index.name in free_indices(added))
             is_nested = any(_adds_sums(factor.expr) for factor in term)
             if not is_nested and len(indices) < len(statement.indices):
@@ -124,11 +124,20 @@ def _adds_sums(expr: Expr) -> bool:
     return any(isinstance(node, Reduce) for node in walk(expr))
 
 
-def _flattened(term: list[Factor], outer: Reduce) -> Expr:
-    """The sum of a product of factors, with those of a sum among them in its own terms."""
+def _flattened(term: list[Factor], outer: Reduce, statement: Statement) -> Expr:
+    """The sum of a product of factors, with those of a sum among them in its own terms. Temporaries that were inlined
+    may be sums over indices of the statement's names: these have others then."""
     sums = [factor for factor in term if not factor.is_divisor and _is_plain(factor.expr, outer)]
     if len(sums) != 1 or not isinstance(inner := sums[0].expr, Reduce):
         return replace(outer, body=product_of(term))
     others = [factor for factor in term if factor is not sums[0]]
+    inner = _renamed_apart(inner, {index.name for index in (*statement.indices, *outer.indices)})
     nested = replace(outer, body=product_of([*others, *factors_of(inner.body)]))
     return replace(nested, indices=(*outer.indices, *inner.indices))
+
+
+def _renamed_apart(inner: Reduce, names: set[str]) -> Reduce:
+    taken = names | (free_indices(inner.body) - {index.name for index in inner.indices})
+    indices = tuple(replace(index, name=fresh(index.name, taken)) for index in inner.indices)
+    renames = {a.name: IndexValue(b.name) for a, b in zip(inner.indices, indices, strict=True)}
+    return replace(inner, indices=indices, body=substitute(inner.body, renames))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cugen.kernel import generate
+from cugen.rewrite.sums.distributed_sums import with_distributed_sums
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
+from cugen.spec.expressions import bound_indices
 from cugen.spec.load import load_text
 
 LINEAR = "h[n, v] = sum(x[n, k] * w[v, k], k) + b[v]"
@@ -55,6 +57,21 @@ def test_its_results_are_right(compute, dtype):
     kernel = kernel_of(compute, "N: 130, K: 129, V: 129", dtype)
     assert "gemm" not in launched(kernel)
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+def test_a_sum_over_an_index_of_the_result_s_name_has_another():
+    """Linear attention: both statements call the position t."""
+    compute = "s[d, e] = sum(k[t, d] * v[t, e], t)\no[t, e] = sum(q[t, d] * s[d, e], d)"
+    arrays = "".join(f"  {name}: {{shape: [T, D], dtype: float32}}\n" for name in "qkvo")
+    params = "params: {T: 2048, D: 16}"
+    text = f"cugen: 1\nkernel: f\n{params}\narrays:\n{arrays}compute: |\n  {compute}\n".replace("\no[", "\n  o[")
+    (spec,) = load_text(text)
+    distributed = with_distributed_sums(spec, 1)
+    assert distributed is not None
+    bound = [index.name for index in bound_indices(distributed[1].value)]
+    assert len({*bound, "t", "e"}) == len(bound) + 2
+    kernel = generate(spec, analysis=False)
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
 @pytest.mark.parametrize("compute", OTHERS)
