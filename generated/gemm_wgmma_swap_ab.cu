@@ -287,8 +287,8 @@ __device__ __forceinline__ void wgmma_wait()
 #endif
 
 extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_swap_ab(
-    const __grid_constant__ CUtensorMap B_map,
     const __grid_constant__ CUtensorMap A_map,
+    const __grid_constant__ CUtensorMap B_map,
     const __grid_constant__ CUtensorMap C_map,
     const float* __restrict__ bias)
 {
@@ -454,21 +454,21 @@ extern "C" cudaError_t gemm_wgmma_swap_ab_launch(
     cudaError_t status = cudaSuccess;
     // Also make the device's context current, which the driver requires.
     cudaFuncSetAttribute(gemm_wgmma_swap_ab, cudaFuncAttributeMaxDynamicSharedMemorySize, 56352);
-    CUtensorMap B_map;
-    if (status == cudaSuccess)
-        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {K, N}, {2 * K}, {64, 64},
-            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap A_map;
     if (status == cudaSuccess)
         status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, A, {K, M}, {2 * K}, {64, 104},
             CU_TENSOR_MAP_SWIZZLE_128B, &A_map);
+    CUtensorMap B_map;
+    if (status == cudaSuccess)
+        status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, B, {K, N}, {2 * K}, {64, 64},
+            CU_TENSOR_MAP_SWIZZLE_128B, &B_map);
     CUtensorMap C_map;
     if (status == cudaSuccess)
         status = gemm_wgmma_swap_ab_tensor_map(CU_TENSOR_MAP_DATA_TYPE_FLOAT16, C, {N, M}, {2 * N}, {64, 104},
             CU_TENSOR_MAP_SWIZZLE_128B, &C_map);
     if (status != cudaSuccess)
         return status;
-    gemm_wgmma_swap_ab<<<dim3(6), dim3(160), 56352, stream>>>(B_map, A_map, C_map, bias);
+    gemm_wgmma_swap_ab<<<dim3(6), dim3(160), 56352, stream>>>(A_map, B_map, C_map, bias);
     return cudaGetLastError();
 }
 

@@ -68,6 +68,8 @@ def assemble(
     arguments += [s.name for s in context.spec.scalars if s.name in scalars and s.value is None and not s.constant]
     arguments += [p.name for p in context.spec.params if p.is_dynamic and context.symbols[p.name].name in params]
     shared = [array for array in touched.values() if array.space == "shared"]
+    order = list(context.arrays)
+    maps = sorted((a for a in touched.values() if a.space == "tensor"), key=lambda array: order.index(array.name))
     return Kernel(
         request.name,
         family,
@@ -85,7 +87,7 @@ def assemble(
         (*reasons, *_register_reasons(request, touched)),
         cluster,
         workspace,
-        tuple(array for array in touched.values() if array.space == "tensor"),
+        tuple(maps),
     )
 
 

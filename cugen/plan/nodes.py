@@ -341,6 +341,13 @@ class ReturnUnless:
 
 
 @dataclass(frozen=True, slots=True)
+class Assume:
+    """`__builtin_assume(K > 0)`: what the compiler doesn't know of sizes at launch."""
+
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
 class Barrier:
     """`__syncthreads()`."""
 
@@ -445,6 +452,7 @@ Node = (
     | For
     | If
     | ReturnUnless
+    | Assume
     | Barrier
     | NamedBarrier
     | ClusterBarrier

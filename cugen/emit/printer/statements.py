@@ -219,6 +219,8 @@ class StatementPrinter:
                 return (f"cluster.{node.call}();",)
             case nodes.Comment():
                 return (f"// {node.text}",)
+            case nodes.Assume():
+                return (f"__builtin_assume({printer.condition(node.guard)});",)
             case nodes.ReturnUnless():
                 return (f"if ({printer.negated(node.guard)})", f"{_INDENT}return;")
         if isinstance(node, PipelineNode):

@@ -85,14 +85,14 @@ def test_the_manifest_lists_the_maps_before_the_arguments(product: Kernel) -> No
 
 
 def test_launches_name_the_maps_of_their_operands(chain: Kernel) -> None:
-    """Among them one of the workspace; that of B serves both launches."""
+    """In the order of the spec, then those of the workspace; that of B serves both launches."""
     entries = {entry.name: entry for entry in chain.manifest.tensor_maps}
     assert len(entries) == len(chain.manifest.tensor_maps)
     first, second = ([entries[name] for name in launch.tensor_maps[:2]] for launch in chain.manifest.launches)
     (workspace,) = chain.manifest.workspace
-    assert [entry.argument for entry in (*first, *second)] == ["A", "B", workspace.name, "B"]
+    assert [entry.argument for entry in (*first, *second)] == ["A", "B", "B", workspace.name]
     assert all(entry.tf32 for entry in (*first, *second))
-    assert first[1] == second[1]
+    assert first[1] == second[0]
 
 
 def test_maps_of_the_same_name_are_numbered_where_they_differ(chain: Kernel) -> None:

@@ -89,6 +89,7 @@ def printed(template: str, *sections: Section, remarks: Mapping[int, str] | None
 EVERY_NODE: tuple[Node, ...] = (
     nodes.Define(Index("row", symbol("threadIdx.x"), (0, 999))),
     BasePointer("a_start", A, (ROW,)),
+    nodes.Assume(INSIDE),
     nodes.ReturnUnless(INSIDE),
     nodes.Declare(TILE),
     nodes.Let(X, UNIT, mutable=True),
@@ -148,6 +149,7 @@ EVERY_NODE: tuple[Node, ...] = (
 TEXT = """\
 const int row = threadIdx.x;
 const float* a_start = &A[row];
+__builtin_assume(row < N);
 if (row >= N)
     return;
 __shared__ float tile[16];

@@ -15,6 +15,7 @@ _MIN_TRANSPOSED_ROWS = 64  # that it stores at once with swapped operands, where
 _WIDE_OFFSET_REGISTERS = 24
 _COMPUTED_REGISTERS = 16
 _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
+_DOUBLE_REGISTERS = 64  # where results are computed in float64
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 # With swapped operands, whose sums of a thread are in many rows of the output.
 _SWAPPED_REGISTERS = 4
@@ -170,13 +171,16 @@ def config_of(
     )
 
 
-def registers_of(config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool, is_dynamic: bool) -> int:
+def registers_of(
+    config: WgmmaConfig, *, has_wide_offsets: bool, is_computed: bool, is_dynamic: bool, has_doubles: bool
+) -> int:
     """Registers that a thread needs; it spills with fewer. `has_wide_offsets`: it stores to offsets of 64 bits;
-    `is_computed`: what it stores is more than the sums; `is_dynamic`: sizes of the output are known at launch."""
+    `is_computed`: what it stores is more than the sums, computed in float64 with `has_doubles`; `is_dynamic`: sizes
+    of the output are known at launch."""
     sums = config.thread_m * config.thread_n * (2 if config.promotes else 1)
     offsets = has_wide_offsets * _WIDE_OFFSET_REGISTERS
     computed = is_computed * (_COMPUTED_REGISTERS + (config.matrices_m - 1) * _COMPUTED_MATRIX_REGISTERS)
-    registers = sums + _OTHER_REGISTERS + offsets + computed
+    registers = sums + _OTHER_REGISTERS + offsets + computed + has_doubles * _DOUBLE_REGISTERS
     if not config.swaps_ab:
         return registers
     registers += has_wide_offsets * 2 * config.thread_n * (2 if is_computed else 1)  # of each row, and of a read one

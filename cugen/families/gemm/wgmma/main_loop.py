@@ -19,11 +19,13 @@ from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
+    Assume,
     Comment,
     Comparison,
     Declare,
     Define,
     For,
+    Guard,
     Index,
     Loop,
     Node,
@@ -36,7 +38,7 @@ from cugen.plan.pipeline_nodes import (
     FenceWgmma,
     Wgmma,
 )
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
 
 
 class MainLoop:
@@ -123,11 +125,20 @@ class MainLoop:
             last = self.k_tiles_before + self.k_range.k_tiles - 1
             release_last = self.pipeline.release(self.pipeline.stage_of(last), self.thread.lane)
         return (
-            Section("accumulators", (Declare(sums),)),
+            Section("accumulators", (*self._has_terms(), Declare(sums))),
             self._over_k(body, "k_tiles"),
             Section("await_last", (AwaitWgmmas(0),)),
             Section("release_last", release_last),
         )
+
+    def _has_terms(self) -> tuple[Node, ...]:
+        """That a block has a k-tile, where the compiler can't see it: ptxas serialises wgmmas before computations with
+        sums that no wgmma may have written (C7514)."""
+        length, is_split = self.k_range.length, self.config.split_k > 1 or self.config.stream_k > 0
+        if is_split or self.contraction.context.static_extent(self.contraction.k) is not None:
+            return ()
+        assert bounds(length, self.lowering.ranges)[0] > 0
+        return (Assume(Guard((Comparison(length, ">", integer(0)),))),)
 
     def _promoted(self, sums: Array) -> tuple[Section, ...]:
         """The sums of each k-tile are added to others by the threads; meanwhile other warpgroups multiply."""

@@ -35,8 +35,9 @@ from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched
 from cugen.families.gemm.wgmma.swapped_operands import as_computed, with_swapped_operands
 from cugen.machine.wgmma import MAX_WGMMA_N, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
-from cugen.spec.expressions import Reduce
+from cugen.spec.expressions import Reduce, walk
 from cugen.spec.model import Schedule
+from cugen.spec.types import FLOAT64
 
 BLOCK_M = (64, 128, 192, 256)
 SWAPPED_BLOCK_N = range(8, MAX_WGMMA_N + 1, 8)  # rows of the output, of swapped operands
@@ -230,6 +231,7 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
         has_wide_offsets=has_wide_offsets(contraction),
         is_computed=_is_computed(contraction),
         is_dynamic=None in map(context.static_extent, (contraction.m, contraction.n)),
+        has_doubles=_has_doubles(contraction),
     )
     return needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
 
@@ -237,6 +239,11 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
 def _is_computed(contraction: Contraction) -> bool:
     """Whether the results are other values than the sums."""
     return any(not isinstance(s.value, Reduce) or s.accumulate for s in contraction.request.group.statements)
+
+
+def _has_doubles(contraction: Contraction) -> bool:
+    """Whether the results are computed in float64, as products of int32 and float32 are."""
+    return any(node.dtype == FLOAT64 for s in contraction.request.group.statements for node in walk(s.value))
 
 
 def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:

@@ -8,6 +8,7 @@ from itertools import product as cross
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.selection import BLOCK_M, BLOCK_N, configs
 from cugen.families.gemm.wgmma.stream_k import StreamKWgmmaKernel
+from cugen.kernel import generate
 from cugen.machine import target
 from cugen.machine.occupancy import max_registers, occupancy
 from cugen.machine.wgmma import WARPGROUP, WgmmaInstruction, instruction_for
@@ -27,10 +29,12 @@ from cugen.plan.nodes import Define, For, If, Node, Section
 from cugen.plan.symbols import Integer, symbol
 from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
+from cugen.toolchain.cuda import compile_cubin, compilers
 from tests.drawn import examples
 from tests.families.gemm.wgmma.conftest import contraction_of, product
 
 SM_90A = target("sm_90a")
+SCALED = "C[{c}] = 0.125 * sum({terms})"
 FUNCTIONS = {"FloorDiv": np.floor_divide, "Minimum": np.minimum, "Maximum": np.maximum}
 
 # Types of operands and C; layouts of 8- and 32-bit operands are K-major.
@@ -80,7 +84,11 @@ def test_every_config_fits_a_multiprocessor(gemm: Gemm, data: st.DataObject) -> 
     shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
     has_wide_offsets = gemm.is_large and not stores_by_tma(contraction)
     registers = registers_of(
-        config, has_wide_offsets=has_wide_offsets, is_computed=gemm.is_computed, is_dynamic=gemm.is_dynamic
+        config,
+        has_wide_offsets=has_wide_offsets,
+        is_computed=gemm.is_computed,
+        is_dynamic=gemm.is_dynamic,
+        has_doubles=False,
     )
     assert kernel.threads == config.block_threads
     assert shared <= SM_90A.shared_opt_in
@@ -208,3 +216,30 @@ def test_blocks_of_a_cluster_divide_all_of_k(m: int, n: int, k: int, split: int,
         assert all(tile.k < tile.k_end for tile in cluster)
     expected = cross(range(max(batch, 1)), range(0, m, 64), range(0, n, 64))
     assert Counter(tile[:3] for tile in tiles[::split]) == Counter(expected)
+
+
+# Compiled plans, whose wgmmas ptxas must neither serialise nor keep waiting for spilled registers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            product(1024, 256, "{range: [1, 65536], multiple_of: 8}", result="float32", compute=SCALED, schedule=""),
+            id="a scale, and K of the launch",
+        ),
+        pytest.param(
+            product(4096, 4096, 4096, dtype="int8", result="float32", compute=SCALED, schedule=""),
+            id="int32 sums in float64",
+        ),
+        pytest.param(product("dynamic", 4096, 4096, compute=SCALED, schedule=""), id="M of the launch"),
+        pytest.param(product(4096, 4096, 64, schedule=""), id="one k-tile"),
+    ],
+)
+def test_plans_are_compiled_without_spills(text: str) -> None:
+    if not compilers():
+        pytest.skip("no CUDA compiler on this machine")
+    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0], analysis=False)
+    assert "wgmma" in {launch.family for launch in kernel.plan.kernels}
+    assert compile_cubin(kernel.source, "k", "sm_90a").warnings == ()
