@@ -40,8 +40,8 @@ EXTENTS = st.integers(1, 64) | st.integers(1, 9000) | st.integers(8, 8192).map(l
 
 
 class Gemm(NamedTuple):
-    """A spec, whether its C may have more than 2^31 elements, whether these are more than sums, and whether their number
-    is known at launch alone."""
+    """A spec, whether its C may have more than 2^31 elements, whether these are more than sums, and whether their
+    number is known at launch alone."""
 
     text: str
     is_large: bool
