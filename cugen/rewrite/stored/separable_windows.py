@@ -31,23 +31,24 @@ from cugen.spec.expressions import (
 from cugen.spec.model import Spec, Statement
 from cugen.spec.rewriting import replaced
 
-_MIN_TERMS_PER_BYTE = 8  # saved for each byte that is stored and loaded, both of which take time (heuristic)
+_MIN_TERMS_PER_ELEMENT = 24  # saved for each element of a pass; windows of 5 x 5 take as long at once (heuristic)
 _MIN_SAVED_TERMS = 1 << 26  # that take longer than a launch (heuristic)
+_MIN_TERMS_PER_STORED_BYTE = 16  # saved, from which on a pass may be a launch of its own (heuristic)
+_VECTOR_BYTES = 16
 _KINDS = ("sum", "max", "min", "any", "all")
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A reduction along one dimension, the terms that it saves, and the reduction of its results."""
+    """A reduction along one dimension, and the reduction of its results."""
 
     stored: Temporary
-    saved_terms: int
     rest: Reduce
 
 
 def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bool]) -> Spec:
-    """The spec with passes in temporaries where they save more terms than their traffic is worth; the same object if
-    there are none. Statements that ask for a placement stay as they are."""
+    """The spec with passes in temporaries where they save enough terms; the same object if there are none. Statements
+    that ask for a placement stay as they are."""
     arrays, statements = spec.arrays, list[Statement]()
     for statement in spec.statements:
         current = statement
@@ -56,7 +57,7 @@ def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bo
             taken = {a.name for a in arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
             reductions = dict.fromkeys(outermost_reductions(current.value))
             passes = ((r, _first_pass(r, current, here, set(taken))) for r in reductions)
-            reduction, first = next(((r, p) for r, p in passes if p and _is_profitable(p, here)), (None, None))
+            reduction, first = next(((r, p) for r, p in passes if p), (None, None))
             if reduction is None or first is None:
                 break
             rest: dict[Expr, Expr] = {reduction: first.rest}
@@ -68,7 +69,8 @@ def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bo
 
 
 def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[str]) -> _Pass | None:
-    """The pass along the last dimension of the only window that is read, whose terms are separable."""
+    """The pass along the last dimension of the only window that is read, whose terms are separable; None where it saves
+    too few of them."""
     reduction = _flat(reduction)
     names = {index.name for index in reduction.indices}
     reads = {node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1}
@@ -113,19 +115,25 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     value = replace(reduction, body=replaced(body, row.get), indices=of_inner)
     if not are_in_bounds(value, indices, spec):
         return None
+    of_rest = tuple(index for index in reduction.indices if index.name not in inner)
+    sizes = at_typical_sizes(spec)
+    results, size, inner_terms, rest_terms, row_size = (
+        elements(counted, sizes) or 0 for counted in (statement.indices, indices, of_inner, of_rest, indices[-1:])
+    )
+    saved = results * inner_terms * rest_terms - size * inner_terms - results * rest_terms
+    least, element_bytes = max(_MIN_TERMS_PER_ELEMENT * size, _MIN_SAVED_TERMS), value.dtype.bytes
+    if not (0 < size * element_bytes <= MAX_TEMPORARY_BYTES and saved >= least):
+        return None
+    # Both passes in one launch load tiles, by single elements where rows aren't whole vectors: wide halos take longer.
+    has_launch = row_size * element_bytes % _VECTOR_BYTES != 0
+    has_launch = has_launch and saved >= _MIN_TERMS_PER_STORED_BYTE * size * max(element_bytes, WORD_BYTES)
     what = f"{reduction.kind} along dimension {along} of {array.name}, of: {statement.text}"
-    stored = temporary(fresh(f"{statement.target}_pass", taken), indices, value, what, statement, is_stored=True)
+    name = fresh(f"{statement.target}_pass", taken)
+    stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
     stored = replace(stored, array=replace(stored.array, boundary=window.boundary))
     at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
     read = replace(stored.read, subscripts=at, boundary=window.boundary)
-    of_rest = tuple(index for index in reduction.indices if index.name not in inner)
-    rest = replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest)
-    sizes = at_typical_sizes(spec)
-    results, elements_of_pass, inner_terms, rest_terms = (
-        elements(counted, sizes) or 0 for counted in (statement.indices, indices, of_inner, of_rest)
-    )
-    saved = results * inner_terms * rest_terms - elements_of_pass * inner_terms - results * rest_terms
-    return _Pass(stored, saved, rest)
+    return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
 
 
 def _flat(reduction: Reduce) -> Reduce:
@@ -167,14 +175,3 @@ def _row(subscript: Expr, extent: Expr, statement: Statement, taken: set[str]) -
     if len(inside) != 1:
         return Index(fresh(f"{statement.target}_row", taken), extent)
     return inside[0] if subscript == IndexValue(inside[0].name) else Index(inside[0].name, extent)
-
-
-def _is_profitable(first: _Pass, spec: Spec) -> bool:
-    """Whether the saved terms outweigh the temporary's traffic and a launch."""
-    *_, row = indices = first.stored.statement.indices
-    size, in_row = (elements(counted, at_typical_sizes(spec)) or 0 for counted in (indices, (row,)))
-    element_bytes = first.stored.array.dtype.bytes
-    # Rows that don't begin at words are loaded by single elements, which take as long as words.
-    moved_bytes = element_bytes if in_row * element_bytes % WORD_BYTES == 0 else max(element_bytes, WORD_BYTES)
-    worthwhile = max(2 * _MIN_TERMS_PER_BYTE * size * moved_bytes, _MIN_SAVED_TERMS)
-    return first.saved_terms >= worthwhile and 0 < size * element_bytes <= MAX_TEMPORARY_BYTES
