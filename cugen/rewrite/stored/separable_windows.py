@@ -43,7 +43,7 @@ class _Pass:
     """A reduction along one dimension, and the reduction of its results."""
 
     stored: Temporary
-    rest: Reduce
+    of_passes: Reduce
 
 
 def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bool]) -> Spec:
@@ -60,10 +60,10 @@ def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bo
             reduction, first = next(((r, p) for r, p in passes if p), (None, None))
             if reduction is None or first is None:
                 break
-            rest: dict[Expr, Expr] = {reduction: first.rest}
+            second: dict[Expr, Expr] = {reduction: first.of_passes}
             statements.append(first.stored.statement)
             arrays = (*arrays, first.stored.array)
-            current = replace(current, value=replaced(current.value, rest.get))
+            current = replace(current, value=replaced(current.value, second.get))
         statements.append(current)
     return spec if arrays == spec.arrays else replace(spec, arrays=arrays, statements=tuple(statements))
 
@@ -121,8 +121,8 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
         elements(counted, sizes) or 0 for counted in (statement.indices, indices, of_inner, of_rest, indices[-1:])
     )
     saved = results * inner_terms * rest_terms - size * inner_terms - results * rest_terms
-    least, element_bytes = max(_MIN_TERMS_PER_ELEMENT * size, _MIN_SAVED_TERMS), value.dtype.bytes
-    if not (0 < size * element_bytes <= MAX_TEMPORARY_BYTES and saved >= least):
+    min_saved, element_bytes = max(_MIN_TERMS_PER_ELEMENT * size, _MIN_SAVED_TERMS), value.dtype.bytes
+    if not (0 < size * element_bytes <= MAX_TEMPORARY_BYTES and saved >= min_saved):
         return None
     # Both passes in one launch load tiles, by single elements where rows aren't whole vectors: wide halos take longer.
     has_launch = row_size * element_bytes % _VECTOR_BYTES != 0
@@ -131,8 +131,8 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     name = fresh(f"{statement.target}_pass", taken)
     stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
     stored = replace(stored, array=replace(stored.array, boundary=window.boundary))
-    at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
-    read = replace(stored.read, subscripts=at, boundary=window.boundary)
+    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
+    read = replace(stored.read, subscripts=read_at, boundary=window.boundary)
     return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
 
 
