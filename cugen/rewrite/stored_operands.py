@@ -164,8 +164,14 @@ def _stored(single: Single, reduction: Reduce, operands: tuple[Expr, Expr]) -> d
     statement, k_names = single.statement, {index.name for index in reduction.indices}
     stored = [operand for operand in operands if not _is_matrix(operand)]
     if not stored and len(k_names) > 1:
-        # Their contracted dimensions are in different orders or apart.
-        stored = [min(operands, key=lambda operand: len(free_indices(operand)))]
+        # Their dimensions of K, or of M or N, are apart, or those of K in different orders.
+        a, b = (free_indices(operand) for operand in operands)
+        stored = [
+            operand
+            for operand, names in zip(operands, (a - b, b - a), strict=True)
+            if not (_are_adjacent(_reads(operand)[0], k_names) and _are_adjacent(_reads(operand)[0], names))
+        ]
+        stored = stored or [min(operands, key=lambda operand: len(free_indices(operand)))]
     kept = [operand for operand in operands if operand not in stored]
     k_reads = (r for o in (*kept, *operands) for r in _reads(o) if _is_plain(r) and k_names <= free_indices(r))
     order = [sub.name for read in k_reads for sub in read.subscripts if isinstance(sub, IndexValue)]

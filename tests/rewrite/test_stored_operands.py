@@ -60,6 +60,32 @@ def test_each_factor_that_is_no_matrix_is_stored(value, arrays, stored):
     assert launches(f"y[j, n] = {value}", arrays=arrays) == [*stored, "y[j, n]"]
 
 
+@pytest.mark.parametrize(
+    ("o", "w", "stored"),
+    [
+        ("o[b, h, t, d]", "w[e, h, d]", ["o_unfolded[b, t, h, d]"]),
+        ("o[b, t, h, d]", "w[h, e, d]", ["w_unfolded[h, d, e]"]),
+        ("o[b, t, h, d]", "w[d, h, e]", ["w_unfolded[h, d, e]"]),
+        ("o[b, h, t, d]", "w[h, e, d]", ["o_unfolded[b, t, h, d]", "w_unfolded[h, d, e]"]),
+        ("o[b, t, h, d]", "w[e, h, d]", []),
+    ],
+)
+def test_of_two_matrices_only_those_with_dimensions_apart_are_stored(o, w, stored):
+    """Attention's output projection, over heads and their channels."""
+    extents = {"b": 3, "h": 4, "t": 131, "d": 24, "e": 97}
+    shapes = {read[0]: ", ".join(str(extents[i]) for i in read[2:-1].split(", ")) for read in (o, w)}
+    arrays = "".join(f"  {name}: {{shape: [{shape}], dtype: float32}}\n" for name, shape in shapes.items())
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: f\narrays:\n{arrays}  y: {{shape: [3, 131, 97], dtype: float32}}\n"
+        f"compute: y[b, t, e] = sum({o} * {w}, h, d)\n"
+    )
+    kernel = generate(spec, analysis=False)
+    launched = [text.split(" = ")[0] for launch in kernel.plan.kernels for text in launch.computes]
+    assert launched == [*stored, "y[b, t, e]"]
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1))
+    assert run.verification.passed, "\n".join(run.verification.messages)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "lines",

@@ -5,7 +5,8 @@ becomes
     y_products[b, h, s, k] = sum(x[b, h, c] * w[s, c, k], c)
     y[b, i, k] = sum(y_products[b, i // 2 - r, i % 2 + 2 * r, k], r)
 The first is a GEMM of the matrices as they are in memory. It has as many terms as the transposed convolution, in which
-each input meets each tap once.
+each input meets each tap once. Where an output has one tap, `y[b, i, k] = sum(x[b, i // 2, c] * w[i % 2, c, k], c)`,
+or an image is enlarged by its nearest pixels before a 1 x 1 convolution, the second reads its product.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def with_stored_products(single: Single, is_taken: Callable[[Request], bool]) ->
         return None
     channels = tuple(index for index in reduction.indices if _is_channel(index, reduction, reads))
     taps = tuple(index for index in reduction.indices if index not in channels)
-    if not channels or not taps:
+    if not channels:
         return None
     statement, spec = single.statement, single.context.spec
     taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}

@@ -24,6 +24,7 @@ from cugen.rewrite.indices.gathered_rows import with_gathered_rows
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
+from cugen.rewrite.stored.separable_windows import with_separable_windows
 from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, with_contraction_order
@@ -58,7 +59,8 @@ def with_canonical_form(spec: Spec) -> Spec:
 def with_taken_form(spec: Spec) -> Spec:
     """The spec in the form that families other than the fallbacks take most of, before statements are split: with
     nested reductions and operands in temporaries of their own, or without these."""
-    separate = _with_unpacked_operands(with_hoisted_reductions(_with_row_terms(spec)))
+    windows = with_separable_windows(_with_row_terms(spec), is_placed)
+    separate = _with_unpacked_operands(with_hoisted_reductions(windows))
     return _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate)))
 
 

@@ -65,11 +65,11 @@ class Extents:
         *,
         partial: bool = False,
     ) -> None:
-        """`partial`: some declarations are broken, so that a missing extent isn't reported."""
+        """`partial`: some declarations, or temporaries so far, are broken, so that a missing extent isn't reported."""
         self._explicit = {name: (extent, span) for name, extent, span in explicit}
         self._assumptions = assumptions
         self._report = report
-        self._partial = partial
+        self.is_partial = partial
         self.used: dict[str, None] = {}
         self._open: dict[tuple[str, int | None], None] = {}  # dimensions of temporaries that may be read in part
 
@@ -115,7 +115,7 @@ class Extents:
             extent, declared_at = self._explicit[index]
             is_valid = [self._fits(index, extent, use, declared_at) for use in uses]
             return extent if all(is_valid) else None
-        if not uses and self._partial:
+        if not uses and self.is_partial:
             return None
         if not uses:
             self._report.error(

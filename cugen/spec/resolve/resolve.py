@@ -77,6 +77,7 @@ def resolve_compute(
                 return None
         elif not was_known:
             elaborator.broken[target] = None
+            extents.is_partial = True  # of indices that only subscript it
     complete = len(resolved) == len(statements) and not declarations.broken
     if complete:
         _check_indices(extents, statements, report)

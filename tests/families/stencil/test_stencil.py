@@ -86,10 +86,11 @@ def test_a_window_has_columns_that_are_not_read_only_where_vectors_fill_them(pla
 
 
 def cube(k: int, stride: int = 1, dtype: str = "float32") -> str:
+    """A window that isn't separable."""
     taps = ", ".join(f"{tap}: {k}" for tap in "rst")
     side = f"{stride} * N + {k - 1}"
     arrays = f"x: {{shape: [{side}, {side}, {side}], dtype: {dtype}}}, y: {{shape: [N, N, N], dtype: {dtype}}}"
-    value = f"max(x[{stride} * h + r, {stride} * i + s, {stride} * j + t], r, s, t)"
+    value = f"max(x[{stride} * h + r, {stride} * i + s, {stride} * j + t] * (r + 2 * s + 3 * t), r, s, t)"
     return f"params: {{N: 200}}\nindices: {{{taps}}}\narrays: {{{arrays}}}\ncompute: y[h, i, j] = {value}\n"
 
 

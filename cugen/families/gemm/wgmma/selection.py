@@ -35,7 +35,7 @@ from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched
 from cugen.families.gemm.wgmma.swapped_operands import as_computed, with_swapped_operands
 from cugen.machine.wgmma import MAX_WGMMA_N, WgmmaInstruction
 from cugen.plan.request import Refusal, Tunable
-from cugen.spec.expressions import Reduce, walk
+from cugen.spec.expressions import Reduce, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.types import FLOAT64
 
@@ -97,14 +97,22 @@ def configs(
 ) -> Iterator[WgmmaConfig]:
     """The configs that fit a block and the schedule; for a search also those with stream-K and without a producer.
     Operands are swapped unasked where TMA stores the results, of which a lane would store each by itself, and for
-    matrices: of 24 convolutions with swapped operands a third were slower than predicted (on an H200)."""
+    matrices: of 24 convolutions with swapped operands a third were slower than predicted (on an H200). Where the
+    epilogue loads a matrix, as a residual, only a search swaps: a lane has no two elements of a row to load at once."""
     swaps, swapped = contraction.tunables.get("swap_ab"), with_swapped_operands(contraction)
     if not swaps:
         yield from _configs(contraction, instruction, is_search=is_search)
     leaves_it = swaps is None and not {"split_k", "epilogue"} & contraction.tunables.keys()
     has_images = any(operand.window for operand in contraction.operands)
-    if swaps or (leaves_it and stores_by_tma(swapped) and not has_images):
+    is_choice = leaves_it and not has_images and (is_search or not _loads_matrix(contraction))
+    if swaps or (is_choice and stores_by_tma(swapped)):
         yield from _configs(swapped, instruction.swapped, is_search=is_search)
+
+
+def _loads_matrix(contraction: Contraction) -> bool:
+    """Whether the epilogue loads elements that differ along M and N."""
+    names = {contraction.m.name, contraction.n.name}
+    return any(names <= free_indices(read) for read in contraction.request.reads())
 
 
 def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool) -> Iterator[WgmmaConfig]:

@@ -174,6 +174,17 @@ def test_the_planner_swaps_operands_where_the_model_expects_less_time(text: str,
     assert config.swaps_ab == swaps
 
 
+def test_a_matrix_in_the_epilogue_is_loaded_in_pairs_of_a_row_unless_a_search_asks() -> None:
+    more = f"{BIASES['residual'][1]}\n{BIASES['of rows'][1].replace('float32', 'bfloat16')}"
+    instruction = instruction_of(contraction_of(product(2560, 2560, 2560, schedule="")))
+    for read, swaps in (("R[m, n]", False), ("bias[m]", True)):
+        line = next(line for line in more.split("\n") if read.split("[")[0] in line)
+        text = product(2560, 2560, 2560, compute=f"C[{{c}}] = sum({{terms}}) + {read}", more=line, schedule="")
+        contraction = contraction_of(text)
+        assert any(config.swaps_ab for config in configs(contraction, instruction)) == swaps
+        assert any(config.swaps_ab for config in configs(contraction, instruction, is_search=True))
+
+
 def test_images_are_swapped_on_request_alone() -> None:
     contraction = contraction_of(IMAGES)
     offered = list(configs(contraction, instruction_of(contraction), is_search=True))

@@ -1,0 +1,177 @@
+"""Reductions of windows that are separable, as one pass along each dimension.
+
+    y[i, j] = sum(g[r] * g[s] * x[i + r - 5, j + s - 5], r, s)
+becomes
+    y_pass[i, j] = sum(g[s] * x[i, j + s - 5], s);  y[i, j] = sum(g[r] * y_pass[i + r - 5, j], r)
+which are R + S terms in place of R * S. A boundary is one of each dimension, so that rows beyond it are those of the
+pass. A sum has no more roundings then, and other reductions have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cugen.machine.mma import WORD_BYTES
+from cugen.plan.traversal.vanishing import vanishes
+from cugen.rewrite.hoist_reductions import are_in_bounds, at_typical_sizes, elements
+from cugen.rewrite.sums.factors import Factor, factors_of, product_of
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, temporary
+from cugen.spec.expressions import (
+    Expr,
+    Index,
+    IndexValue,
+    Read,
+    Reduce,
+    Scan,
+    free_indices,
+    outermost_reductions,
+    walk,
+)
+from cugen.spec.model import Spec, Statement
+from cugen.spec.rewriting import replaced
+
+_MIN_TERMS_PER_ELEMENT = 24  # saved for each element of a pass; windows of 5 x 5 take as long at once (heuristic)
+_MIN_SAVED_TERMS = 1 << 26  # that take longer than a launch (heuristic)
+_MIN_TERMS_PER_STORED_BYTE = 16  # saved, from which on a pass may be a launch of its own (heuristic)
+_VECTOR_BYTES = 16
+_KINDS = ("sum", "max", "min", "any", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A reduction along one dimension, and the reduction of its results."""
+
+    stored: Temporary
+    of_passes: Reduce
+
+
+def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bool]) -> Spec:
+    """The spec with passes in temporaries where they save enough terms; the same object if there are none. Statements
+    that ask for a placement stay as they are."""
+    arrays, statements = spec.arrays, list[Statement]()
+    for statement in spec.statements:
+        current = statement
+        while not is_placed(statement, spec):
+            here = replace(spec, arrays=arrays)
+            taken = {a.name for a in arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+            reductions = dict.fromkeys(outermost_reductions(current.value))
+            passes = ((r, _first_pass(r, current, here, set(taken))) for r in reductions)
+            reduction, first = next(((r, p) for r, p in passes if p), (None, None))
+            if reduction is None or first is None:
+                break
+            second: dict[Expr, Expr] = {reduction: first.of_passes}
+            statements.append(first.stored.statement)
+            arrays = (*arrays, first.stored.array)
+            current = replace(current, value=replaced(current.value, second.get))
+        statements.append(current)
+    return spec if arrays == spec.arrays else replace(spec, arrays=arrays, statements=tuple(statements))
+
+
+def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[str]) -> _Pass | None:
+    """The pass along the last dimension of the only window that is read, whose terms are separable; None where it saves
+    too few of them."""
+    reduction = _flat(reduction)
+    names = {index.name for index in reduction.indices}
+    reads = {node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1}
+    has_loops = any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
+    if reduction.kind not in _KINDS or reduction.where is not None or has_loops or len(reads) != 1:
+        return None
+    (window,) = reads
+    spread = [dimension for dimension, sub in enumerate(window.subscripts) if free_indices(sub) & names]
+    along, array = spread[-1], spec.array(window.array)
+    inner, outer = (free_indices(window.subscripts[along]) & wanted for wanted in (names, _of(statement)))
+    others = [free_indices(sub) for n, sub in enumerate(window.subscripts) if n != along]
+    is_window = len(spread) > 1 and len(outer) == 1 and not any((inner | outer) & used for used in others)
+    is_window = is_window and names <= free_indices(window) and not window.exact and not _gathers(window)
+    if not is_window or window.array == statement.target:
+        return None
+    factors = list(factors_of(reduction.body)) if reduction.kind == "sum" else [Factor(reduction.body)]
+    inside = [factor for factor in factors if factor.indices & inner]
+    outside = [factor for factor in factors if factor not in inside]
+    if all(factor.is_divisor for factor in inside) or any(factor.indices & inner for factor in outside):
+        return None
+    (column,) = (index for index in statement.indices if index.name in outer)
+    indices = tuple(
+        column if n == along else _row(sub, extent, statement, taken)
+        for n, (sub, extent) in enumerate(zip(window.subscripts, array.shape, strict=True))
+    )
+    body = product_of(inside)
+    if len({index.name for index in indices}) < len(indices) or not _keeps_boundary(
+        reduction, window, body, indices, spec
+    ):
+        return None
+    subscripts = tuple(
+        sub if n == along else IndexValue(index.name)
+        for n, (sub, index) in enumerate(zip(window.subscripts, indices, strict=True))
+    )
+    # Beside the window, a term of the pass may depend on what its elements have the same index for.
+    bare = {index.name for sub, index in zip(window.subscripts, indices, strict=True) if sub == IndexValue(index.name)}
+    anywhere: dict[Expr, Expr] = {window: replace(window, subscripts=())}
+    if not free_indices(replaced(body, anywhere.get)) <= inner | outer | bare:
+        return None
+    row: dict[Expr, Expr] = {window: replace(window, subscripts=subscripts)}
+    of_inner = tuple(index for index in reduction.indices if index.name in inner)
+    value = replace(reduction, body=replaced(body, row.get), indices=of_inner)
+    if not are_in_bounds(value, indices, spec):
+        return None
+    of_rest = tuple(index for index in reduction.indices if index.name not in inner)
+    sizes = at_typical_sizes(spec)
+    results, size, inner_terms, rest_terms, row_size = (
+        elements(counted, sizes) or 0 for counted in (statement.indices, indices, of_inner, of_rest, indices[-1:])
+    )
+    saved = results * inner_terms * rest_terms - size * inner_terms - results * rest_terms
+    min_saved, element_bytes = max(_MIN_TERMS_PER_ELEMENT * size, _MIN_SAVED_TERMS), value.dtype.bytes
+    if not (0 < size * element_bytes <= MAX_TEMPORARY_BYTES and saved >= min_saved):
+        return None
+    # Both passes in one launch load tiles, by single elements where rows aren't whole vectors: wide halos take longer.
+    has_launch = row_size * element_bytes % _VECTOR_BYTES != 0
+    has_launch = has_launch and saved >= _MIN_TERMS_PER_STORED_BYTE * size * max(element_bytes, WORD_BYTES)
+    what = f"{reduction.kind} along dimension {along} of {array.name}, of: {statement.text}"
+    name = fresh(f"{statement.target}_pass", taken)
+    stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
+    stored = replace(stored, array=replace(stored.array, boundary=window.boundary))
+    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
+    read = replace(stored.read, subscripts=read_at, boundary=window.boundary)
+    return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
+
+
+def _flat(reduction: Reduce) -> Reduce:
+    """A sum of products with sums as one sum: it may be written in passes, which would be computed for each other."""
+    factors = list(factors_of(reduction.body))
+    nested = [factor.expr for factor in factors if isinstance(factor.expr, Reduce) and not factor.is_divisor]
+    is_plain = [n.kind == "sum" and n.where is None and n.body.dtype == n.dtype == reduction.dtype for n in nested]
+    if reduction.kind != "sum" or len(nested) != 1 or not all(is_plain):
+        return reduction
+    (inner,) = nested
+    body = product_of([Factor(inner.body) if factor.expr is inner else factor for factor in factors])
+    return _flat(replace(reduction, body=body, indices=(*reduction.indices, *inner.indices)))
+
+
+def _of(statement: Statement) -> frozenset[str]:
+    return frozenset(index.name for index in statement.indices)
+
+
+def _gathers(window: Read) -> bool:
+    return any(isinstance(node, Read) for sub in window.subscripts for node in walk(sub))
+
+
+def _keeps_boundary(reduction: Reduce, window: Read, body: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
+    """Whether the reduction of a row beyond the edge is the boundary's value there: one of an element, unless that is
+    none or 0 because an extent that is known at launch may be 0."""
+    if window.boundary is None:
+        return True
+    if window.boundary.mode not in ("zero", "value") and elements(indices, spec) is not None:
+        return True
+    if reduction.kind == "sum":
+        return window.boundary.mode != "value" and vanishes(body)
+    return body == window
+
+
+def _row(subscript: Expr, extent: Expr, statement: Statement, taken: set[str]) -> Index:
+    """The index of a dimension: that of the statement which is its subscript; else a new one of its extent, named after
+    the only one in it."""
+    inside = [index for index in statement.indices if index.name in free_indices(subscript)]
+    if len(inside) != 1:
+        return Index(fresh(f"{statement.target}_row", taken), extent)
+    return inside[0] if subscript == IndexValue(inside[0].name) else Index(inside[0].name, extent)
