@@ -37,10 +37,10 @@ def _definition(env: jinja2.Environment, name: str, kind: str) -> str:
     if name in (*_CACHED, *_PTX):
         access, operator = name.split("_")[:2]
         short = {"load": "ld", "store": "st"}[access]
-        instruction = f"{short}.global.{operator}"
-        variables = {"name": name, "function": f"__{short}{operator}", "instruction": instruction}
+        ptx = f"{short}.global.{operator}"
+        variables = {"name": name, "function": f"__{short}{operator}", "instruction": ptx}
         template = f"{access}_{'ptx' if name in _PTX else 'cached'}"
-        return env.get_template(f"functions/{template}.cu.j2").render(variables, how=f"by {instruction}")
+        return env.get_template(f"functions/{template}.cu.j2").render(variables, how=f"by {ptx}")
     return env.get_template(f"functions/{name}.cu.j2").render(_variables(kind) if kind else {})
 
 
