@@ -129,12 +129,26 @@
     return lanes.some(Boolean) ? excessOf(requests.costOf(access.map, lanes, data.target), access) : -1;
   }
 
+  const namesIn = (tree) => (Array.isArray(tree) ? tree.slice(1).flatMap(namesIn) : typeof tree === "string" ? [tree] : []);
+
+  // The first values for which conditions on a variable alone that it equals something hold, as `k == 3`.
+  function solutions(conditions, { name, low, high }) {
+    const trees = conditions.flatMap(({ terms, negated }) => (negated ? [] : terms))
+      .filter(([tree, operator]) => operator === "==" && namesIn(tree).every((used) => used === name))
+      .map(([tree]) => tree);
+    const values = Array.from({ length: Math.min(high - low + 1, MAX_TRIES) }, (_, step) => low + step);
+    return trees.flatMap((tree) => values.filter((value) => requests.evaluate(tree, { [name]: value }) === 0).slice(0, 1));
+  }
+
   // Values of the blocks and iterations to begin with: the first and last ones and some between, with each other.
-  function* beginnings(variables) {
+  function* beginnings({ variables, conditions }) {
     const initial = Object.fromEntries(variables.map((variable) => [variable.name, variable.initial]));
     const free = variables.filter((variable) => variable.kind !== "param");
-    const values = free.map(({ low, high }) => [...new Set([low, low + 1, Math.floor((low + high) / 2), high - 1, high])]
-      .filter((value) => value >= low && value <= high));
+    const values = free.map((variable) => {
+      const { low, high } = variable, middle = Math.floor((low + high) / 2);
+      return [...new Set([...solutions(conditions, variable), low, low + 1, middle, high - 1, high])]
+        .filter((value) => value >= low && value <= high);
+    });
     function* visit(position, uniform) {
       if (position === free.length) {
         yield uniform;
@@ -150,7 +164,7 @@
   function worstRequest(access) {
     const goal = access.worst === null ? Infinity : access.worst - access.ideal;
     let best = null, worst = -Infinity, tries = 0;
-    for (const uniform of beginnings(access.map.variables)) {
+    for (const uniform of beginnings(access.map)) {
       for (let warp = 0; warp < warpsOf(access) && worst < goal; warp++) {
         const excess = badness(warp, uniform, access);
         tries += 1;
@@ -164,7 +178,7 @@
   // Blocks and iterations at which some thread copies a box; the first ones where none of those tried does.
   function firstBox(access, map) {
     let first = null, tries = 0;
-    for (const uniform of beginnings(map.variables)) {
+    for (const uniform of beginnings(map)) {
       if (boxes.copiers(map, access.block, uniform).length) return { uniform };
       first = first || uniform;
       tries += 1;
