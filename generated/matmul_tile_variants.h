@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input f537ec29d2fdcd1e, text 02f4b7363792d361.
+// Input 159acf948d70c6a5, text ed374709cd895ecf.

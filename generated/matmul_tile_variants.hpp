@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input f537ec29d2fdcd1e, text 7c0ea775f17573fd.
+// Input 159acf948d70c6a5, text 53ea61600b40af6c.

@@ -23,6 +23,8 @@ from cugen.emit.printer.functions import function_text
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.printer.pipelines import HEADER as TENSOR_MAP_HEADER
 from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked, parameters_of
+from cugen.machine import target
+from cugen.machine.features import CACHE_FUNCTIONS
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Start
@@ -70,6 +72,7 @@ def render_raw(
             remarks.claims,
             usage.constants(kernel.body),
             fast_math=kernel.options.fast_math,
+            cache_functions=CACHE_FUNCTIONS.is_on(target(context.spec.target)),
         )
         texts.append(_kernel_text(env, context, kernel, statements(printer), alignment))
         functions.update(printer.functions)

@@ -59,7 +59,8 @@ NAMED_BARRIERS = Feature("named barriers", (3, 0), r"\b__barrier_sync_count")
 READ_ONLY_LOADS = Feature("loads through a read-only cache", (3, 5), r"\b__ldg\b")
 TEXTURE_OBJECTS = Feature("texture objects", (3, 0), r"\bcudaTextureObject_t\b|\btex(?:1Dfetch|2D)<")
 # PTX ISA: cache operators need sm_20; CUDA has functions for them from 3.2 on, the first that compiles C++17 is 3.5.
-CACHE_OPERATORS = Feature("cache operators", (2, 0), r"\b__(?:ld(?:ca|cg|lu)|st(?:wb|cg|cs|wt))\b")
+CACHE_OPERATORS = Feature("cache operators", (2, 0), r"\b(?:ld\.global\.(?:ca|cg|cs|lu)|st\.global\.(?:wb|cg|cs|wt))\b")
+CACHE_FUNCTIONS = Feature("functions of cache operators", (3, 5), r"\b__(?:ld(?:ca|cg|lu)|st(?:wb|cg|cs|wt))\b")
 EVICT_FIRST_LOADS = Feature("evict-first loads", (3, 5), r"\b__ldcs\b")
 # CUDA 12.4 is the first with it, and its compilers begin with 5.0.
 REGISTER_LIMITS = Feature("limit on the registers of one kernel", (5, 0), r"\b__maxnreg__\b")
@@ -108,6 +109,7 @@ SPELT = (
     READ_ONLY_LOADS,
     TEXTURE_OBJECTS,
     CACHE_OPERATORS,
+    CACHE_FUNCTIONS,
     EVICT_FIRST_LOADS,
     REGISTER_LIMITS,
     SPIN_WAITS,

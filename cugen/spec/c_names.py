@@ -20,6 +20,7 @@ _GENERATED = """
     absolute ceil_div divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
     shift_right sign_of wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load load_byte
     load_readonly load_streaming load_ca load_cg load_cs load_lu store store_wb store_cg store_cs store_wt
+    load_ca_ptx load_cg_ptx load_cs_ptx load_lu_ptx store_wb_ptx store_cg_ptx store_cs_ptx store_wt_ptx
     to_int32 to_uint32 to_int64 to_uint64
     mma_m16n8k4 mma_m16n8k8 mma_m16n8k16 mma_m16n8k16_f16 mma_m16n8k16_bf16
     mma_m16n8k32_s8 mma_m16n8k32_u8 mma_m16n8k32_s8_u8 mma_m16n8k32_u8_s8

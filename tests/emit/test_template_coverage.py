@@ -131,7 +131,7 @@ def counted():
     # Helpers for types that those kernels don't ask for.
     for path in sorted((template_folder() / "functions").iterdir()):
         name = path.name.removesuffix(".cu.j2")
-        if name in ("wgmma", "load_cached", "store_cached"):  # a function for each instruction
+        if name in ("wgmma", "load_cached", "store_cached", "load_ptx", "store_ptx"):  # a function for each instruction
             continue
         generic = "template <" in path.read_text()
         for dtype in (FLOAT32, INT32, UINT32):

@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 
 from cugen.kernel import Kernel, generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
 from cugen.spec.model import Memory, Options, Spec
 from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin, compile_ptx
@@ -61,6 +64,30 @@ def test_each_operator_of_stores_is_in_the_ptx(gallery: dict[str, Spec], operato
     arrays = (replace(a, memory=memory if a.name == "pitched" else a.memory) for a in spec.arrays)
     text = ptx(generate(replace(spec, arrays=tuple(arrays)), analysis=False))
     assert f"st.global.{operator}" in accesses(text)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize(("load", "store"), [("ca", "wb"), ("cg", "cg"), ("cs", "cs"), ("lu", "wt")])
+def test_targets_without_functions_of_operators_have_the_instructions(dtype: str, load: str, store: str) -> None:
+    """A compiler of today takes their code for a newer target, with one element and with vectors."""
+    text = f"""cugen: 1
+kernel: shifted
+params: {{N: 1000}}
+arrays:
+  x: {{shape: [N], dtype: {dtype}, memory: {{space: global, load: {load}}}}}
+  y: {{shape: [N], dtype: {dtype}, memory: {{space: global, store: {store}}}}}
+  z: {{shape: [N], dtype: {dtype}, memory: {{space: global, store: {store}}}}}
+compute: |
+  y[i] = x[i]
+  z[i] = x[i] if i == 0 else x[i - 1]
+"""
+    for target in ("sm_20", "sm_30"):
+        (spec,) = load_text(text, target=target)
+        made = generate(spec, analysis=False)
+        assert f"load_{load}_ptx<" in made.source
+        assert not re.search(r"\b__(?:ld|st)[a-z]{2}\b", re.sub("//.*", "", made.source))
+        assert accesses(compile_ptx(made.source, made.name, "sm_75")) == {f"ld.global.{load}", f"st.global.{store}"}
+        assert verify(spec, made.source, made.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
 @pytest.mark.slow

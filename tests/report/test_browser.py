@@ -49,6 +49,14 @@ def test_the_page_of_a_gallery_spec_opens_and_shows_each_access(
                 assert text.endswith(" BAD")
 
 
+def test_a_map_opens_at_a_block_that_copies_a_box(tab: Any, gallery_pages: Any) -> None:
+    """Blocks whose part of stream-K ends before that of its tile store partial sums alone."""
+    (made,) = gallery_pages("gemm_wgmma_stream_k.yaml")
+    texts = tab.open(page_html(made)).evaluate(SELECT_ALL)
+    shown = {entry.report.text: text for entry, text in zip(made.entries, texts, strict=True)}
+    assert "for a box of 64 × 16 elements" in shown["C_map(n0 + 16 * chunk, m0)"]
+
+
 @pytest.mark.slow
 def test_both_themes_have_their_colours_and_neither_is_too_wide(tab: Any, gallery_pages: Any) -> None:
     (made,) = gallery_pages("gemm_f32.yaml")

@@ -10,7 +10,9 @@ from cugen.machine.wgmma import instruction_of_name
 from cugen.spec.parse.keys import LOAD_OPERATORS, STORE_OPERATORS
 from cugen.spec.types import DTYPES
 
+# Accesses with a cache operator by the functions of CUDA, and by PTX for targets without these.
 _CACHED = (*(f"load_{name}" for name in LOAD_OPERATORS), *(f"store_{name}" for name in STORE_OPERATORS))
+_PTX = tuple(f"{name}_ptx" for name in _CACHED)
 
 
 def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool = False) -> str:
@@ -32,11 +34,13 @@ def host_function_text(env: jinja2.Environment, name: str, kind: str) -> str:
 def _definition(env: jinja2.Environment, name: str, kind: str) -> str:
     if (instruction := instruction_of_name(name)) is not None:
         return env.get_template("functions/wgmma.cu.j2").render(wgmma_variables(*instruction))
-    if name in _CACHED:
-        access, operator = name.split("_")
+    if name in (*_CACHED, *_PTX):
+        access, operator = name.split("_")[:2]
         short = {"load": "ld", "store": "st"}[access]
-        variables = {"name": name, "function": f"__{short}{operator}", "instruction": f"by {short}.global.{operator}"}
-        return env.get_template(f"functions/{access}_cached.cu.j2").render(variables)
+        ptx = f"{short}.global.{operator}"
+        variables = {"name": name, "function": f"__{short}{operator}", "instruction": ptx}
+        template = f"{access}_{'ptx' if name in _PTX else 'cached'}"
+        return env.get_template(f"functions/{template}.cu.j2").render(variables, how=f"by {ptx}")
     return env.get_template(f"functions/{name}.cu.j2").render(_variables(kind) if kind else {})
 
 

@@ -44,7 +44,7 @@ _ATOM = 0  # precedence of expressions that never need parentheses
 
 class NodePrinter(ValuePrinter):
     """Filters of the templates of one kernel. `printed` holds the accesses in the order of printing, `texts` their
-    texts by serial number."""
+    texts by serial number. A target without the `cache_functions` of CUDA, as `__ldcs`, has those of PTX."""
 
     def __init__(
         self,
@@ -55,6 +55,7 @@ class NodePrinter(ValuePrinter):
         constants: Collection[str] = (),
         *,
         fast_math: bool = False,
+        cache_functions: bool = True,
     ) -> None:
         self.integers = IntegerPrinter(dict(ranges), frozenset(params.values()), frozenset(constants))
         wide = {s.name for s in ranges if self.integers.is_wide(s)}
@@ -64,6 +65,7 @@ class NodePrinter(ValuePrinter):
         self.dynamic_tiles: list[Array] = []  # as declared so far
         self.texts: dict[int, str] = {}
         self.claims = claims or {}
+        self.cache_functions = cache_functions
 
     def integer(self, expr: Integer) -> str:
         return self.integers.print(expr)
@@ -363,19 +365,23 @@ class NodePrinter(ValuePrinter):
         """`load<4>(&A[m * K + k])`."""
         name = "load_streaming" if access.streaming else "load"
         if access.cache_operator:
-            name = f"load_{access.cache_operator}"
+            name = self._cached("load", access)
         return f"{self._vector_function('load_readonly' if access.array.loads_readonly else name, access)})"
 
     def _vector_store(self, access: Access, value: str) -> str:
         """`store<4>(&C[m * N + n], c4)`."""
-        name = f"store_{access.cache_operator}" if access.cache_operator else "store"
+        name = self._cached("store", access) if access.cache_operator else "store"
         return f"{self._vector_function(name, access)}, {value})"
+
+    def _cached(self, name: str, access: Access) -> str:
+        """`load_cs`, or `load_cs_ptx`."""
+        return f"{name}_{access.cache_operator}{'' if self.cache_functions else '_ptx'}"
 
     def _element_store(self, access: Access, value: str) -> str:
         """`C[m * N + n] = value`, or `__stcs(&C[m * N + n], value)`; the value is in the storage type."""
         if not access.cache_operator:
             return f"{self.lvalue(access)} = {value}"
-        if _is_byte(access.array.dtype):
+        if _is_byte(access.array.dtype) or not self.cache_functions:
             vector = f"{self._vector_type(access.array.dtype, 1)}{{{value}}}"
             return self._vector_store(access, vector)
         return f"__st{access.cache_operator}(&{self.lvalue(access)}, {value})"
@@ -394,7 +400,7 @@ class NodePrinter(ValuePrinter):
     def _stored(self, access: Access) -> str:
         """A loaded element in its storage type."""
         is_byte = _is_byte(access.array.dtype)
-        if access.cache_operator and is_byte:
+        if access.cache_operator and (is_byte or not self.cache_functions):
             return f"{self._vector_load(access)}.data[0]"
         text = self.lvalue(access)
         if access.array.space == "texture":

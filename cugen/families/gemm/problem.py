@@ -248,14 +248,33 @@ def registers_with_prologue(problem: Problem, config: TileConfig) -> int:
     return registers_per_thread(problem, config) + copies
 
 
+def why_invalid_variant(problem: Problem, config: TileConfig, target: Target) -> str:
+    """Why a config is invalid that differs from a valid one in the stores or in how its tiles are split; empty if it is
+    valid, too."""
+    reason = "" if config.uses_tensor_cores else _why_no_exchange(problem, config)
+    return reason or _why_not_in_shared(problem, config, target)
+
+
+def _why_no_exchange(problem: Problem, config: TileConfig) -> str:
+    if problem.sums > 1 and config.exchanges_in_shared:
+        return "the epilogue through shared memory adds the partial sums of one accumulator, not of several"
+    return ""
+
+
+def _why_not_in_shared(problem: Problem, config: TileConfig, target: Target) -> str:
+    taken = shared_bytes(problem, config)
+    fits = taken <= target.shared_opt_in
+    return "" if fits else f"the stages take {taken} shared bytes; {target.name} has {target.shared_opt_in}"
+
+
 def why_invalid(contraction: Contraction, config: TileConfig) -> str:
     """Why a GEMM can't be computed with a config; empty if it can."""
     problem, target = problem_of(contraction), contraction.request.target
     if config.uses_tensor_cores:
         if reason := tensor_cores.why_unsupported(contraction) or tensor_cores.why_invalid_tile(config):
             return reason
-    elif problem.sums > 1 and config.exchanges_in_shared:
-        return "the epilogue through shared memory adds the partial sums of one accumulator, not of several"
+    elif reason := _why_no_exchange(problem, config):
+        return reason
     for operand, tile in zip(contraction.operands, problem.operands, strict=True):
         if not config.uses_tensor_cores and tile.of(config.thread_m, config.thread_n) % 2:
             return f"a thread tile needs 2 or more consecutive elements along {operand.mn.name}"
@@ -274,8 +293,8 @@ def why_invalid(contraction: Contraction, config: TileConfig) -> str:
         return f"{config.threads} threads are more than the {target.threads_per_block} of a block"
     if registers_per_thread(problem, config) > target.registers_per_thread:
         return f"{config.thread_m} x {config.thread_n} accumulators exceed a thread's registers on {target.name}"
-    if shared_bytes(problem, config) > target.shared_opt_in:
-        return f"the stages take {shared_bytes(problem, config)} shared bytes; {target.name} has {target.shared_opt_in}"
+    if reason := _why_not_in_shared(problem, config, target):
+        return reason
     if config.raster > 1:
         extent = contraction.context.static_extent(contraction.m)
         if extent is None or -(-extent // config.block_m) % config.raster:

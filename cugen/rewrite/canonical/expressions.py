@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import copysign
 
+from cugen.rewrite.canonical.conditions import both, negated, without_neutral_terms
 from cugen.rewrite.canonical.mish import gate
 from cugen.rewrite.sums.factors import with_outer_factors
 from cugen.spec.expressions import (
@@ -44,7 +45,6 @@ from cugen.spec.types import BOOL, INT64
 
 _ASSOCIATIVE = ("sum", "prod", "max", "min", "any", "all")
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
-_OPPOSITES = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
 
 
 def with_canonical_expressions(spec: Spec) -> Spec:
@@ -133,7 +133,7 @@ def _value(expr: Expr, scope: _Scope) -> Expr:
         case Op(name="neg", args=(Op(name="neg", args=(x,)),)) if x.dtype == expr.dtype:
             return x
         case Op(name="not", args=(condition,)):
-            return _negated(condition)
+            return negated(condition)
         case Cast(arg=Cast(to=to) as inner, to=outer) if to == outer:
             return inner
         case Op(name="tanh") if (quotient := gate(expr)) is not None:
@@ -156,23 +156,10 @@ def _is_neutral(name: str, operand: Expr) -> bool:
     return not operand.dtype.is_float or (copysign(1.0, float(operand.value)) < 0) == (name == "add")
 
 
-def _negated(condition: Expr) -> Expr:
-    """The opposite of a condition: a comparison where it can be one, since these bound loops."""
-    match condition:
-        case Op(name="not", args=(arg,)):
-            return arg
-        case Op(name="or", args=args):
-            return replace(condition, name="and", args=tuple(map(_negated, args)))
-        # Both `a < b` and `a >= b` are false of NaN.
-        case Op(name=name, args=(left, _)) if name in ("eq", "ne") or (name in _OPPOSITES and not left.dtype.is_float):
-            return replace(condition, name=_OPPOSITES[name])
-    return Op("not", (condition,), BOOL)
-
-
 def _reduction(reduction: Reduce, scope: _Scope) -> Reduce:
     """The reduction without zeros among the terms of a sum, which begins at 0.0, and one with a nested one."""
     if reduction.kind == "sum":
-        reduction = _without_zeros(reduction)
+        reduction = without_neutral_terms(reduction)
     if reduction.where is not None:
         reduction = replace(reduction, where=_without_certain(_with_bounds(reduction.where), scope))
     body = reduction.body
@@ -196,23 +183,6 @@ def _under_common_condition(reduction: Reduce) -> Expr:
     condition, where = reduce(both, common, None), reduce(both, [part for part in parts if part not in common], None)
     assert condition is not None
     return Select(condition, replace(reduction, where=where), Const(0, reduction.dtype), reduction.dtype)
-
-
-def _without_zeros(reduction: Reduce) -> Reduce:
-    """The sum without zeros added to its terms, and with a condition in place of terms that are 0."""
-    body, where = reduction.body, reduction.where
-    while True:
-        match body:
-            case Op(name="add", args=(x, zero)) if _is(zero, 0):
-                body = x
-            case Op(name="add", args=(zero, x)) if _is(zero, 0):
-                body = x
-            case Select(condition=condition, then=x, orelse=zero) if _is(zero, 0):
-                body, where = x, both(where, condition)
-            case Select(condition=condition, then=zero, orelse=x) if _is(zero, 0):
-                body, where = x, both(where, _negated(condition))
-            case _:
-                return replace(reduction, body=body, where=where)
 
 
 def _with_bounds(condition: Expr) -> Expr:
@@ -246,15 +216,6 @@ def _without_certain(condition: Expr, scope: _Scope) -> Expr | None:
     parts = conjuncts(condition)
     needed = [part for part in parts if not scope.always_holds(part)]
     return condition if len(needed) == len(parts) else reduce(both, needed, None)
-
-
-def both(first: Expr | None, second: Expr) -> Expr:
-    """The conjunction of two conditions; a second condition that reads data does so only where the first one holds."""
-    if first is None:
-        return second
-    if any(isinstance(node, Read) for node in walk(second)):
-        return Select(first, second, Const(False, BOOL), BOOL)
-    return Op("and", (first, second), BOOL)
 
 
 def _subscript(sub: Expr, extent: Expr, scope: _Scope) -> Expr:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.canonical.expressions import both
+from cugen.rewrite.canonical.conditions import both
 from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import (
     Cast,

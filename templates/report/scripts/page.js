@@ -109,7 +109,7 @@
   }
 
   function openBox(access, map) {
-    state = { uniform: Object.fromEntries(map.variables.map(({ name, initial }) => [name, initial])) };
+    state = firstBox(access, map);
     byId("map-controls").replaceChildren(...map.variables.map(variableControl));
     draw(access);
   }
@@ -129,29 +129,62 @@
     return lanes.some(Boolean) ? excessOf(requests.costOf(access.map, lanes, data.target), access) : -1;
   }
 
-  // A warp and iterations with the worst request of the launch, which costs most beyond its ideal; or the worst of those
-  // tried: the first and last iterations and some between.
-  function worstRequest(access) {
-    const uniform = {}, goal = access.worst === null ? Infinity : access.worst - access.ideal;
-    for (const variable of access.map.variables) uniform[variable.name] = variable.initial;
-    let best = { warp: 0, uniform }, worst = badness(0, uniform, access), tries = 0;
-    const free = access.map.variables.filter((variable) => variable.kind !== "param");
-    const values = free.map(({ low, high }) => [...new Set([low, low + 1, Math.floor((low + high) / 2), high - 1, high])]
-      .filter((value) => value >= low && value <= high));
-    const visit = (position, chosenValues) => {
-      if (worst >= goal || tries > MAX_TRIES) return;
-      if (position < free.length) {
-        for (const value of values[position]) visit(position + 1, { ...chosenValues, [free[position].name]: value });
+  const namesIn = (tree) => (Array.isArray(tree) ? tree.slice(1).flatMap(namesIn) : typeof tree === "string" ? [tree] : []);
+
+  // The first values for which conditions on a variable alone that it equals something hold, as `k == 3`.
+  function solutions(conditions, { name, low, high }) {
+    const trees = conditions.flatMap(({ terms, negated }) => (negated ? [] : terms))
+      .filter(([tree, operator]) => operator === "==" && namesIn(tree).every((used) => used === name))
+      .map(([tree]) => tree);
+    const values = Array.from({ length: Math.min(high - low + 1, MAX_TRIES) }, (_, step) => low + step);
+    return trees.flatMap((tree) => values.filter((value) => requests.evaluate(tree, { [name]: value }) === 0).slice(0, 1));
+  }
+
+  // Values of the blocks and iterations to begin with: the first and last ones and some between, with each other.
+  function* beginnings({ variables, conditions }) {
+    const initial = Object.fromEntries(variables.map((variable) => [variable.name, variable.initial]));
+    const free = variables.filter((variable) => variable.kind !== "param");
+    const values = free.map((variable) => {
+      const { low, high } = variable, middle = Math.floor((low + high) / 2);
+      return [...new Set([...solutions(conditions, variable), low, low + 1, middle, high - 1, high])]
+        .filter((value) => value >= low && value <= high);
+    });
+    function* visit(position, uniform) {
+      if (position === free.length) {
+        yield uniform;
         return;
       }
+      for (const value of values[position]) yield* visit(position + 1, { ...uniform, [free[position].name]: value });
+    }
+    yield* visit(0, initial);
+  }
+
+  // A warp and iterations with the worst request of the launch, which costs most beyond its ideal; or the worst of those
+  // tried.
+  function worstRequest(access) {
+    const goal = access.worst === null ? Infinity : access.worst - access.ideal;
+    let best = null, worst = -Infinity, tries = 0;
+    for (const uniform of beginnings(access.map)) {
       for (let warp = 0; warp < warpsOf(access) && worst < goal; warp++) {
-        const excess = badness(warp, chosenValues, access);
+        const excess = badness(warp, uniform, access);
         tries += 1;
-        if (excess > worst) [best, worst] = [{ warp, uniform: chosenValues }, excess];
+        if (excess > worst) [best, worst] = [{ warp, uniform }, excess];
       }
-    };
-    visit(0, uniform);
+      if (worst >= goal || tries > MAX_TRIES) break;
+    }
     return best;
+  }
+
+  // Blocks and iterations at which some thread copies a box; the first ones where none of those tried does.
+  function firstBox(access, map) {
+    let first = null, tries = 0;
+    for (const uniform of beginnings(map)) {
+      if (boxes.copiers(map, access.block, uniform).length) return { uniform };
+      first = first || uniform;
+      tries += 1;
+      if (tries > MAX_TRIES) break;
+    }
+    return { uniform: first };
   }
 
   function slider(id, name, low, high, value, set, text) {

@@ -198,7 +198,7 @@ def spelled(value, dtype):
 def test_every_template_is_in_this_table():
     files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
     on_tensor_cores = {*ON_TENSOR_CORES, *OF_WORDS, *LOADS_OF_MATRICES, *ROUNDING}
-    in_gallery = {"wgmma", "load_cached", "store_cached"}  # whose machine code tests read
+    in_gallery = {"wgmma", "load_cached", "store_cached", "load_ptx", "store_ptx"}  # whose machine code tests read
     assert files == set(FUNCTIONS) | set(GENERIC) | on_tensor_cores | set(OF_PIPELINES) | {*MATRICES, *in_gallery}
 
 

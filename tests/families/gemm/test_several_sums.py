@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cugen.families.contraction.recognition import Contraction, recognise
-from cugen.families.gemm.config import TileConfig
-from cugen.families.gemm.problem import problem_of, registers_per_thread
+from cugen.families.gemm.config import Reduction, Stores, TileConfig
+from cugen.families.gemm.problem import problem_of, registers_per_thread, why_invalid, why_invalid_variant
+from cugen.families.gemm.selection.heuristic import rank
 from cugen.kernel_report import analyze
+from cugen.machine import target
 from cugen.plan.memory import Vector
 from cugen.plan.nodes import Accumulate, Copy, Declare, Let
 from cugen.runtime.cpu import CpuDevice
@@ -81,6 +85,27 @@ def test_fragments_of_a_side_have_one_width_whatever_their_types(planned):
         ("b_frag", 4),
         ("e_frag", 4),
     }
+
+
+@pytest.mark.parametrize("name", ["sm_50", "sm_90"])
+@pytest.mark.parametrize("text", [two(512, 4096, 512, schedule=""), gemm(512, 4096, 511, schedule="")])
+def test_variants_of_a_valid_config_are_valid_where_the_whole_check_says_so(text, name):
+    contraction = recognise(replace(request_of(text), target=target(name)))
+    problem = problem_of(contraction)
+    splits = [
+        {"stores": Stores.SHARED},
+        {"split_k": 4, "reduction": Reduction.CLUSTER},
+        {"split_k": 8},
+        {"stream_k": 1},
+    ]
+    answers = set()
+    for config in dict.fromkeys(config for _, config in rank(contraction) if not config.exchanges_in_shared):
+        for split in splits:
+            variant = replace(config, **split)
+            whole = why_invalid(contraction, variant)
+            assert why_invalid_variant(problem, variant, contraction.request.target) == whole
+            answers.add(bool(whole))
+    assert False in answers
 
 
 def test_registers_are_those_of_all_accumulators():

@@ -19,10 +19,25 @@ SCANS = [
     ("max(x[k, j] * 2, k, where=k <= i)", "cummax(x[i, j] * 2, i)"),
     ("sum(x[i, k] if k <= j else 0, k) + 1", "cumsum(x[i, j], j) + 1"),
     ("sum(x[i, k], k, where=k <= j and x[i, k] > 0)", "cumsum(x[i, j], j, where=x[i, j] > 0)"),
+    ("sum(x[i, k], k, where=k <= j - 3)", "cumsum(x[i, j - 3], j, where=j >= 3)"),
+    (
+        "sum(x[i, k], k, where=k + 3 > j)",
+        "cumsum(x[i, j - 2], j, reverse=true, where=j >= 2) + x[i, N - 2] + x[i, N - 1]",
+    ),
+    ("max(x[i, k], k, where=k < j + 2)", "maximum(x[i, 0], cummax(x[i, j + 1], j, where=j + 1 < N))"),
+    ("sum(x[k, j] * (k <= i), k)", "cumsum(x[i, j], i)"),
+    ("sum((i >= k) * x[k, j] * 2, k)", "cumsum(x[i, j], i) * 2"),
+    ("sum(where(k <= j, 2, 0) * x[i, k], k)", "cumsum(2 * x[i, j], j)"),
+    ("max(where(k <= j, x[i, k], -inf), k)", "cummax(x[i, j], j)"),
+    ("prod(1 if k > j else x[i, k], k)", "cumprod(x[i, j], j)"),
+    ("cast(any(x[i, k] > 1, k, where=k <= j), float32)", "cast(cummax(cast(x[i, j] > 1, int32), j) > 0, float32)"),
+    ("cast(any(k <= j and x[i, k] > 1, k), float32)", "cast(cummax(cast(x[i, j] > 1, int32), j) > 0, float32)"),
+    ("cast(all(k > j or x[i, k] < 1, k), float32)", "cast(cummin(cast(x[i, j] < 1, int32), j) > 0, float32)"),
 ]
 OTHERS = [
     pytest.param("sum(x[i, k] * x[k, j], k, where=k <= j)", id="terms of the result"),
-    pytest.param("sum(x[i, k], k, where=k <= j + 3)", id="a distance"),
+    pytest.param("sum(x[i, k] * (x[i, k] > 0), k)", id="a mask of elements"),
+    pytest.param("max(x[i, k] * (k <= j), k)", id="zeros that count"),
     pytest.param("sum(x[i, k], k, where=k <= 2 * j)", id="a multiple"),
     pytest.param("sum(x[i, k], k, where=k <= j and k >= j - 40)", id="a window"),
 ]
@@ -76,6 +91,58 @@ def test_those_of_several_launches_are_scans_too(value):
     assert "scan" in families_of(kernel_of(value, 400, 4000))
     kernel = kernel_of(value, 13, 1300)
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+LIMITS = [
+    "sum(x[i, k], k, where=k <= j - 40)",
+    "sum(x[i, k], k, where=k <= j + 40)",
+    "min(x[i, k], k, where=k < j - 2000)",
+    "sum(x[i, k] * (k >= j + 5), k)",
+    "sum(x[i, k], k, where=k > j - 7 and x[i, k] > 0)",
+    "cast(any(x[i, k] > 1, k, where=k < j + 3), float32)",
+    "cast(all(x[i, k] > -1, k, where=k >= j - 40), float32)",
+]
+
+
+def kernel_of_extents(value: str, params: str):
+    text = f"""cugen: 1
+kernel: f
+params: {params}
+arrays:
+  x: {{shape: [M, K], dtype: float32}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[i, j] = {value}
+"""
+    (spec,) = load_text(text)
+    return generate(spec, analysis=False)
+
+
+@pytest.mark.parametrize("value", LIMITS)
+def test_limits_at_a_distance_are_scans(value):
+    assert families_of(kernel_of_extents(value, "{M: 4096, N: 1024, K: 1024}"))[-1] == "scan"
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("value", LIMITS)
+@pytest.mark.parametrize(("k", "n"), [(131, 131), (131, 132), (37, 131), (131, 37)])
+def test_limits_at_a_distance_and_beyond_the_elements_are_right(value, k, n):
+    kernel = kernel_of_extents(value, f"{{M: 3, N: {n}, K: {k}}}")
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("value", LIMITS)
+def test_limits_at_a_distance_are_right_for_any_size_at_launch(value):
+    kernel = kernel_of_extents(value, "{M: dynamic, N: dynamic, K: dynamic}")
+    assert "scan" in families_of(kernel)
+    for k, n in [(1, 1), (1, 67), (41, 1), (37, 41), (131, 127)]:
+        params, device = {"M": 3, "K": k, "N": n}, CpuDevice(sanitize=True)
+        assert verify(kernel.spec, kernel.source, kernel.manifest, device, params=params).verification.passed
+
+
+def test_offsets_of_one_more_element_than_counts_are_a_scan():
+    kernel = kernel_of_extents("sum(x[i, k], k, where=k < j)", "{M: 400, N: 4001, K: 4000}")
+    assert families_of(kernel) == ["scan"]
 
 
 def test_short_ones_and_those_of_another_extent_are_none():

@@ -132,7 +132,12 @@ class Prediction:
 def resident_blocks_per_sm(problem: Problem, config: TileConfig, target: Target) -> int:
     """Blocks that fit a multiprocessor at the same time, with the estimated registers; 0 if none fits."""
     registers = min(registers_with_copies(problem, config), target.registers_per_thread)
-    return occupancy(target, config.threads, registers, shared_bytes(problem, config)).blocks_per_sm
+    return _blocks_per_sm(target, config.threads, registers, shared_bytes(problem, config))
+
+
+@lru_cache(maxsize=4096)
+def _blocks_per_sm(target: Target, threads: int, registers: int, shared: int) -> int:
+    return occupancy(target, threads, registers, shared).blocks_per_sm
 
 
 def _occupied_multiprocessors(config: TileConfig, target_device: Device) -> int:

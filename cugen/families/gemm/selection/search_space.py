@@ -31,6 +31,7 @@ from cugen.families.gemm.problem import (
     registers_with_prologue,
     requested_stages,
     why_invalid,
+    why_invalid_variant,
 )
 from cugen.families.gemm.selection.candidate_tiles import EVEN_K, stage_counts, tile_configs
 from cugen.families.gemm.selection.cost_model import is_loop_cached, resident_blocks_per_sm, store_overhead
@@ -161,7 +162,7 @@ def _with_stores(contraction: Contraction, config: TileConfig) -> Iterator[TileC
         return
     if store_overhead(problem_of(contraction), config) > 1:
         through_shared = replace(config, stores=Stores.SHARED)
-        if not why_invalid(contraction, through_shared):
+        if not why_invalid_variant(problem_of(contraction), through_shared, contraction.request.target):
             yield through_shared
 
 
@@ -169,11 +170,12 @@ def _with_split_k(contraction: Contraction, config: TileConfig) -> Iterator[Tile
     """The config with each split-K that is valid and fits the target; none where stream-K is requested."""
     if 0 not in _stream_k_values(contraction):
         return
+    problem, target = problem_of(contraction), contraction.request.target
     for split_k, reduction in _splits(contraction, config.block_k):
         split = replace(config, split_k=split_k, reduction=reduction) if split_k > 1 else config
         if split.uses_cluster and config.stores == Stores.SHARED and "stores" not in contraction.tunables:
             continue  # a cluster stores from shared memory anyway
-        if split_k == 1 or not why_invalid(contraction, split):
+        if split_k == 1 or not why_invalid_variant(problem, split, target):
             yield split
 
 
@@ -183,8 +185,9 @@ def _with_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[Til
     if not any(values) or why_no_stream_k(contraction):
         return
     previous: StreamKSchedule | None = None
-    split = replace(config, stream_k=1)
-    is_valid, resident = not why_invalid(contraction, split), _resident_blocks(contraction, split)
+    split, target = replace(config, stream_k=1), contraction.request.target
+    is_valid = not why_invalid_variant(problem_of(contraction), split, target)
+    resident = _resident_blocks(contraction, split)
     for waves in filter(None, values):
         schedule = _stream_k_schedule(contraction, config, resident, waves)
         if schedule is None:

@@ -33,6 +33,36 @@ CUGEN_STORE(__stcs)
 CUGEN_STORE(__stwt)
 #undef CUGEN_STORE
 
+// The helpers of targets without these functions, which are PTX.
+template <typename T, int count>
+struct Vector;
+
+#define CUGEN_LOAD_PTX(name)       \
+  template <int count, typename T> \
+  CUGEN_INLINE Vector<T, count> name(const T* address) { return *reinterpret_cast<const Vector<T, count>*>(address); }
+#define CUGEN_LOAD_CA_PTX
+CUGEN_LOAD_PTX(load_ca_ptx)
+#define CUGEN_LOAD_CG_PTX
+CUGEN_LOAD_PTX(load_cg_ptx)
+#define CUGEN_LOAD_CS_PTX
+CUGEN_LOAD_PTX(load_cs_ptx)
+#define CUGEN_LOAD_LU_PTX
+CUGEN_LOAD_PTX(load_lu_ptx)
+#undef CUGEN_LOAD_PTX
+
+#define CUGEN_STORE_PTX(name)      \
+  template <int count, typename T> \
+  CUGEN_INLINE void name(T* address, const Vector<T, count>& value) { *reinterpret_cast<Vector<T, count>*>(address) = value; }
+#define CUGEN_STORE_WB_PTX
+CUGEN_STORE_PTX(store_wb_ptx)
+#define CUGEN_STORE_CG_PTX
+CUGEN_STORE_PTX(store_cg_ptx)
+#define CUGEN_STORE_CS_PTX
+CUGEN_STORE_PTX(store_cs_ptx)
+#define CUGEN_STORE_WT_PTX
+CUGEN_STORE_PTX(store_wt_ptx)
+#undef CUGEN_STORE_PTX
+
 namespace cugen {
 
 // Reads the source at once and writes the destination when the thread waits for it. Until then the destination is all
