@@ -26,6 +26,7 @@ from cugen.spec.expressions import (
     Index,
     IndexValue,
     Op,
+    ParamValue,
     Read,
     Reduce,
     Scan,
@@ -81,9 +82,9 @@ def with_split_dimensions(spec: Spec) -> Spec:
 
 
 def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, Param]) -> Statement:
-    """The statement with indices split that it reads as `index // extent` and `index % extent`, or those of sums as
-    `index // extent` alone, such as the scales of groups; but for those whose value is the result of an argmax or
-    argmin."""
+    """The statement with indices split that it reads as `index // extent` and `index % extent`; as `index // extent`
+    alone those of sums, such as the scales of groups, and those of results by which one factor of a sum is read, such
+    as the keys of grouped-query attention. But for indices whose value is the result of an argmax or argmin."""
     if spec.array(statement.target).is_temporary or any(isinstance(node, Scan) for node in walk(statement.value)):
         return statement
     taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
@@ -97,17 +98,45 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
             continue
         split = [*_divisors(statement, "mod", index), *_group_extents(statement, index)]
         quotients = _divisors(statement, "floordiv", index)
-        if index in summed:
+        if index in summed or _selects_factors(index, reductions):
             split += quotients
         divisor = min((d for d in quotients if d in split), key=partial(_constant, params), default=None)
         count = None if divisor is None else quotient_of(index.extent, divisor, params)
         if divisor is not None and count is not None:
+            count = _as_dimension(
+                count, Op("floordiv", (IndexValue(index.name), divisor), INT64), statement, spec, params
+            )
             outer = Index(fresh(f"{index.name}_outer", taken), count)
             inner = Index(fresh(f"{index.name}_inner", taken), divisor)
             statement = with_parts(statement, index, outer, inner, params)
             summed |= {outer, inner} if index in summed else set()
             queue.insert(0, outer)
     return statement
+
+
+def _selects_factors(index: Index, reductions: list[Reduce]) -> bool:
+    """Whether some factors of a sum are read at an index, and all others that mention it at a quotient of it."""
+    value = IndexValue(index.name)
+
+    def is_quotient(sub: Expr) -> bool:
+        return isinstance(sub, Op) and sub.name == "floordiv" and sub.args[0] == value
+
+    for reduction in reductions:
+        reads = [node for node in walk(reduction.body) if isinstance(node, Read) and index.name in free_indices(node)]
+        whole = [read for read in reads if value in read.subscripts]
+        grouped = [read for read in reads if any(map(is_quotient, read.subscripts))]
+        if reduction.kind == "sum" and whole and grouped and len(whole) + len(grouped) == len(reads):
+            return True
+    return False
+
+
+def _as_dimension(count: Expr, quotient: Expr, statement: Statement, spec: Spec, params: Mapping[str, Param]) -> Expr:
+    """The number of a quotient's values, or the param that is the extent of a dimension that it subscripts."""
+    reads = (node for node in walk(statement.value) if isinstance(node, Read))
+    pairs = (pair for read in reads for pair in zip(read.subscripts, spec.array(read.array).shape, strict=True))
+    form = affine_form(count, params)
+    extents = (extent for sub, extent in pairs if sub == quotient and isinstance(extent, ParamValue))
+    return next((extent for extent in extents if affine_form(extent, params) == form), count)
 
 
 def _constant(params: Mapping[str, Param], divisor: Expr) -> float:

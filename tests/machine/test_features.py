@@ -17,7 +17,7 @@ PLAIN = {
     *("__align__", "__constant__", "__cplusplus", "__device__", "__forceinline__", "__global__", "__host__"),
     *("__float2", "__uint_as_float"),  # conversions
     *(f"__{name}f" for name in ("cos", "exp", "log", "log10", "log2", "sin", "tan")),  # of fast math
-    "__fdividef",
+    *("__builtin_assume", "__fdividef"),
     *("__ld", "__st"),  # with the letters of a cache operator, whose feature has them
     *("__launch_bounds__", "__restrict__", "__shared__", "__syncthreads", "__threadfence"),
 }

@@ -95,6 +95,33 @@ def test_pairs_in_groups_are_split_from_the_smallest_divisor_on():
     assert passes(spec)
 
 
+GROUPED = "s[b, h, i, j] = sum(q[b, h, i, d] * k[b, h // 4, j, d], d)"
+
+
+def test_the_heads_that_share_a_key_are_two_indices_which_makes_them_rows_of_one_gemm():
+    """Grouped-query attention: the queries of a group are consecutive rows."""
+    spec = spec_of("B: 2, H: 12, G: 3, T: 66, D: 33", "q [B, H, T, D]; k [B, G, T, D]; s [B, H, T, T]", GROUPED, "h: H")
+    split = with_split_dimensions(spec)
+    assert shape(split, "q") == ["B", "G", "4", "T", "D"]
+    assert [text_of(index.extent) for index in split.statements[0].indices] == ["B", "G", "4", "T", "T"]
+    assert [launch.family for launch in generate(spec, analysis=False).plan.kernels] == ["gemm"]
+    assert passes(spec)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        pytest.param("s[b, h, i, j] = q[b, h, i, j] * k[b, h // 4, i, j] + sum(q[b, h, i, d], d)", id="no product"),
+        pytest.param("s[b, h, i, j] = sum(q[b, h, i, d] * k[b, (h + 1) // 4, j, d], d)", id="another quotient"),
+        pytest.param("s[b, h, i, j] = sum(q[b, h, i, d] * k[b, h // 5, j, d], d)", id="a part of a group"),
+    ],
+)
+def test_other_quotients_of_a_result_s_index_stay(compute):
+    spec = spec_of("B: 2, H: 12, T: 17", "q [B, H, T, T]; k [B, 4, T, T]; s [B, H, T, T]", compute, "d: T")
+    assert len(with_split_dimensions(spec).statements[0].indices) == 4
+    assert passes(spec)
+
+
 @pytest.mark.parametrize("kind", ["argmax", "argmin"])
 def test_the_index_of_a_position_stays(kind):
     spec = spec_of(

@@ -98,7 +98,9 @@ def test_whole_gemms_copy_each_operand_once_per_tile_and_store_each_element_once
 def test_rows_between_sector_boundaries_are_costly_by_an_assumption():
     report = reports(gemm("256", "256", "520"))["A_map", "tensor_load"]
     assert report.verdict == "assumed"
-    assert (report.per_request.worst, report.per_request.worst_ideal) == (288, 256)
+    assert (
+        report.per_request.worst * 8 == report.per_request.worst_ideal * 9
+    )  # every other row begins between two sectors
 
 
 @pytest.mark.sampled(2)
