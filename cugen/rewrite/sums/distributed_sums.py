@@ -131,12 +131,13 @@ def _flattened(term: list[Factor], outer: Reduce, statement: Statement) -> Expr:
     if len(sums) != 1 or not isinstance(inner := sums[0].expr, Reduce):
         return replace(outer, body=product_of(term))
     others = [factor for factor in term if factor is not sums[0]]
-    inner = _renamed_apart(inner, {index.name for index in (*statement.indices, *outer.indices)})
+    inner = _with_other_names(inner, {index.name for index in (*statement.indices, *outer.indices)})
     nested = replace(outer, body=product_of([*others, *factors_of(inner.body)]))
     return replace(nested, indices=(*outer.indices, *inner.indices))
 
 
-def _renamed_apart(inner: Reduce, names: set[str]) -> Reduce:
+def _with_other_names(inner: Reduce, names: set[str]) -> Reduce:
+    """The reduction over indices with none of these names."""
     taken = names | (free_indices(inner.body) - {index.name for index in inner.indices})
     indices = tuple(replace(index, name=fresh(index.name, taken)) for index in inner.indices)
     renames = {a.name: IndexValue(b.name) for a, b in zip(inner.indices, indices, strict=True)}
