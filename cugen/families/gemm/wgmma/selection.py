@@ -96,23 +96,24 @@ def configs(
     contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool = False
 ) -> Iterator[WgmmaConfig]:
     """The configs that fit a block and the schedule; for a search also those with stream-K and without a producer.
-    Operands are swapped unasked where TMA stores the results, of which a lane would store each by itself, and for
-    matrices: of 24 convolutions with swapped operands a third were slower than predicted (on an H200). Where the
-    epilogue loads a matrix, as a residual, only a search swaps: a lane has no two elements of a row to load at once."""
+    Operands are swapped unasked for matrices: of 24 convolutions with swapped operands a third were slower than
+    predicted (on an H200). Where the epilogue loads a matrix, as a residual, only a search swaps: a lane has no two
+    elements of a row to load at once. Offsets of 64 bits, one for each of its rows, take too many registers."""
     swaps, swapped = contraction.tunables.get("swap_ab"), with_swapped_operands(contraction)
     if not swaps:
         yield from _configs(contraction, instruction, is_search=is_search)
     leaves_it = swaps is None and not {"split_k", "epilogue"} & contraction.tunables.keys()
     has_images = any(operand.window for operand in contraction.operands)
     is_choice = leaves_it and not has_images and (is_search or not _loads_matrix(contraction))
-    if swaps or (is_choice and stores_by_tma(swapped)):
+    if swaps or (is_choice and not has_wide_offsets(swapped)):
         yield from _configs(swapped, instruction.swapped, is_search=is_search)
 
 
 def _loads_matrix(contraction: Contraction) -> bool:
     """Whether the epilogue loads elements that differ along M and N."""
-    names = {contraction.m.name, contraction.n.name}
-    return any(names <= free_indices(read) for read in contraction.request.reads())
+    names, request = {contraction.m.name, contraction.n.name}, contraction.request
+    accumulates = any(statement.accumulate for statement in request.group.statements)
+    return accumulates or any(names <= free_indices(read) for read in request.reads())
 
 
 def _configs(contraction: Contraction, instruction: WgmmaInstruction, *, is_search: bool) -> Iterator[WgmmaConfig]:
