@@ -18,8 +18,7 @@ _COMPUTED_MATRIX_REGISTERS = 8  # for a second matrix of a warpgroup
 _DOUBLE_REGISTERS = 64  # where results are computed in float64
 _OTHER_REGISTERS = 40  # of a thread; ptxas 13.0 takes up to so many
 # With swapped operands, whose sums of a thread are in many rows of the output.
-_SWAPPED_REGISTERS = 4
-_SWAPPED_MATRIX_REGISTERS, _SWAPPED_COMPUTED_MATRIX_REGISTERS = 8, 40  # for a second matrix of a warpgroup
+_SWAPPED_MATRIX_REGISTERS, _SWAPPED_COMPUTED_MATRIX_REGISTERS = 12, 52  # for a second matrix of a warpgroup
 _SWAPPED_DYNAMIC_REGISTERS, _SWAPPED_COMPUTED_DYNAMIC_REGISTERS = 8, 20
 STMATRIX = "stmatrix"  # of the tunable `epilogue`
 MULTICASTS = ("multicast", "multicast_n")  # tunables by which the blocks of a cluster share tiles of B or of A
@@ -186,7 +185,7 @@ def registers_of(
     registers += has_wide_offsets * 2 * config.thread_n * (2 if is_computed else 1)  # of each row, and of a read one
     second = _SWAPPED_COMPUTED_MATRIX_REGISTERS if is_computed else _SWAPPED_MATRIX_REGISTERS
     dynamic = _SWAPPED_COMPUTED_DYNAMIC_REGISTERS if is_computed else _SWAPPED_DYNAMIC_REGISTERS
-    return registers + _SWAPPED_REGISTERS + (config.matrices_m - 1) * second + is_dynamic * dynamic
+    return registers + (config.matrices_m - 1) * second + is_dynamic * dynamic
 
 
 def available_registers(config: WgmmaConfig, registers_per_sm: int, maximum: int) -> int:
