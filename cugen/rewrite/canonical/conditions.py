@@ -1,8 +1,9 @@
 """Conditions of reductions: conjunctions, opposites, and the conditions that terms or factors of terms stand for.
 
-    sum(x[k] if k <= j else 0, k)    sum(x[k] * (k <= j), k)    any(x[k] > 0 and k <= j, k)
+    sum(x[k] if k <= j else 0, k)    any(x[k] > 0 and k <= j, k)
 become
-    sum(x[k], k, where=k <= j)                                  any(x[k] > 0, k, where=k <= j)
+    sum(x[k], k, where=k <= j)       any(x[k] > 0, k, where=k <= j)
+and, of integers, sum(x[k] * (k <= j), k) the former, too.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ def without_neutral_terms(reduction: Reduce) -> Reduce:
 
 
 def with_masks_as_conditions(reduction: Reduce) -> Reduce:
-    """The reduction without neutral terms, and with the factors of a sum that are 0 unless a condition on indices
-    holds, or those conjuncts of `any`, as conditions."""
+    """The reduction without neutral terms, and with the factors of a sum of integers that are 0 unless a condition on
+    indices holds, or those conjuncts of `any`, as conditions. Of floats, a mask leaves a NaN of infinite terms."""
     reduction = without_neutral_terms(reduction)
     body, where = reduction.body, reduction.where
     conditions: tuple[Expr, ...] = ()
-    if reduction.kind == "sum":
+    if reduction.kind == "sum" and reduction.dtype.is_integer:
         body, conditions = _without_masks(body)
     elif reduction.kind == "any":
         conditions = tuple(part for part in conjuncts(body) if _is_of_indices(part))

@@ -25,31 +25,34 @@ SCANS = [
         "cumsum(x[i, j - 2], j, reverse=true, where=j >= 2) + x[i, N - 2] + x[i, N - 1]",
     ),
     ("max(x[i, k], k, where=k < j + 2)", "maximum(x[i, 0], cummax(x[i, j + 1], j, where=j + 1 < N))"),
-    ("sum(x[k, j] * (k <= i), k)", "cumsum(x[i, j], i)"),
-    ("sum((i >= k) * x[k, j] * 2, k)", "cumsum(x[i, j], i) * 2"),
-    ("sum(where(k <= j, 2, 0) * x[i, k], k)", "cumsum(2 * x[i, j], j)"),
     ("max(where(k <= j, x[i, k], -inf), k)", "cummax(x[i, j], j)"),
     ("prod(1 if k > j else x[i, k], k)", "cumprod(x[i, j], j)"),
     ("cast(any(x[i, k] > 1, k, where=k <= j), float32)", "cast(cummax(cast(x[i, j] > 1, int32), j) > 0, float32)"),
     ("cast(any(k <= j and x[i, k] > 1, k), float32)", "cast(cummax(cast(x[i, j] > 1, int32), j) > 0, float32)"),
     ("cast(all(k > j or x[i, k] < 1, k), float32)", "cast(cummin(cast(x[i, j] < 1, int32), j) > 0, float32)"),
 ]
+OF_INTEGERS = [
+    ("sum(x[k, j] * (k <= i), k)", "cumsum(x[i, j], i)"),
+    ("sum((i >= k) * x[k, j] * 2, k)", "cumsum(x[i, j], i) * 2"),
+    ("sum(where(k <= j, 2, 0) * x[i, k], k)", "cumsum(2 * x[i, j], j)"),
+]
 OTHERS = [
     pytest.param("sum(x[i, k] * x[k, j], k, where=k <= j)", id="terms of the result"),
     pytest.param("sum(x[i, k] * (x[i, k] > 0), k)", id="a mask of elements"),
     pytest.param("max(x[i, k] * (k <= j), k)", id="zeros that count"),
+    pytest.param("sum(x[i, k] * (k <= j), k)", id="a factor that makes infinite terms NaN"),
     pytest.param("sum(x[i, k], k, where=k <= 2 * j)", id="a multiple"),
     pytest.param("sum(x[i, k], k, where=k <= j and k >= j - 40)", id="a window"),
 ]
 
 
-def kernel_of(value: str, m: int = 130, n: int = 130):
+def kernel_of(value: str, m: int = 130, n: int = 130, dtype: str = "float32"):
     text = f"""cugen: 1
 kernel: f
 params: {{M: {m}, N: {n}}}
 arrays:
-  x: {{shape: [M, N], dtype: float32}}
-  y: {{shape: [M, N], dtype: float32}}
+  x: {{shape: [M, N], dtype: {dtype}}}
+  y: {{shape: [M, N], dtype: {dtype}}}
 compute: y[i, j] = {value}
 """
     (spec,) = load_text(text)
@@ -75,6 +78,13 @@ def test_their_results_are_right(value, scan):
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
+@pytest.mark.parametrize(("value", "scan"), OF_INTEGERS)
+def test_masks_that_are_factors_of_integers_are_conditions(value, scan):
+    assert families_of(kernel_of(value, dtype="int32")) == families_of(kernel_of(scan, dtype="int32")) == ["scan"]
+    kernel = kernel_of(value, dtype="int32")
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
 @pytest.mark.parametrize("value", OTHERS)
 def test_others_are_none(value):
     assert "scan" not in families_of(kernel_of(value))
@@ -97,7 +107,7 @@ LIMITS = [
     "sum(x[i, k], k, where=k <= j - 40)",
     "sum(x[i, k], k, where=k <= j + 40)",
     "min(x[i, k], k, where=k < j - 2000)",
-    "sum(x[i, k] * (k >= j + 5), k)",
+    "sum(where(k >= j + 5, x[i, k], 0), k)",
     "sum(x[i, k], k, where=k > j - 7 and x[i, k] > 0)",
     "cast(any(x[i, k] > 1, k, where=k < j + 3), float32)",
     "cast(all(x[i, k] > -1, k, where=k >= j - 40), float32)",
