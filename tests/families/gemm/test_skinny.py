@@ -361,6 +361,7 @@ arrays:
   k: {{shape: [B, G, {k}], dtype: float16}}
   y: {{shape: [B, G * R, T], dtype: float32}}
 compute: y[b, h, t] = exp(sum(q[b, h, d] * k[b, h // R, {subscripts}], d) / 9)
+schedule: {{family: skinny}}
 """
 
 
