@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 159acf948d70c6a5, text 53ea61600b40af6c.
+// Input 6320daa8fe7c54b7, text 76fc99723301a52c.

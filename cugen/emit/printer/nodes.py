@@ -212,7 +212,7 @@ class NodePrinter(ValuePrinter):
             target = f"const auto {node.local.name}"
             if isinstance(node.local, Vector) and node.local.index is not None:
                 target = self.vector(node.local)
-            return f"{target} = {self._vector_load(node.access)}"
+            return f"{target} = {self._vector_or_zeros(node.access, node.guard)}"
         value = self._widened(node.access)
         if node.guard is not None and node.otherwise is not None and not node.bounds_checked:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
@@ -254,12 +254,16 @@ class NodePrinter(ValuePrinter):
             return self._asynchronous_copy(node, guard)
         dtype = node.target.array.dtype
         if node.target.width > 1:
-            vector = self._vector_load(node.source)
-            if guard:
-                vector = f"{guard} ? {vector} : {self._vector_type(dtype, node.target.width)}{{}}"
-            return self._vector_store(node.target, vector)
+            return self._vector_store(node.target, self._vector_or_zeros(node.source, node.guard))
         source, zero = self._stored(node.source), self._zero(node.target.array, Const(0, dtype.compute))
         return self._element_store(node.target, f"{guard} ? {source} : {zero}" if guard else source)
+
+    def _vector_or_zeros(self, access: Access, guard: Guard | None) -> str:
+        """A vector load; zeros where the guard fails."""
+        vector = self._vector_load(access)
+        if guard is None or not guard.terms:
+            return vector
+        return f"{self.integers.guard(guard)} ? {vector} : {self._vector_type(access.array.dtype, access.width)}{{}}"
 
     def _asynchronous_copy(self, node: Copy, guard: str) -> str:
         """`__pipeline_memcpy_async(&As[k][r], &A[m * K + k], 4)`; the last argument is the number of bytes

@@ -194,6 +194,11 @@ class TileConfig:
         return self.stages > 1
 
     @property
+    def copies_through_registers(self) -> bool:
+        """Whether operands without asynchronous copies are loaded before the k steps, and stored after them."""
+        return self.is_multistage and self.prefetch != Prefetch.INTERLEAVED
+
+    @property
     def uses_cluster(self) -> bool:
         return self.split_k > 1 and self.reduction == Reduction.CLUSTER
 

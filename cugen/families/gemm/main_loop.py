@@ -25,7 +25,7 @@ step of a k-tile is always in buffer 1.
 One barrier in a k-tile is enough. It makes the copies to the next stage visible; and as all fragments of read_stage are
 loaded before it, the prefetch of the next k-tile may overwrite that stage. Every k-tile commits one group, an empty one
 if it copies nothing, so that the number of pending groups is right past the end of K. Where cp.async is unavailable for
-an operand, its copies are loads and stores, which need the barrier only.
+an operand, its copies are loads before the k steps and stores after them, which need the barrier only.
 
 If K isn't a multiple of BK, the first k-tile is the partial one (K residue), filled with zeros at its front. `k0` and
 the k of a copy count from the first of these zeros; `OperandPipeline` subtracts the K residue. All other k-tiles are
@@ -43,6 +43,7 @@ import sympy
 from cugen.families.gemm.config import Prefetch
 from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline, Part
+from cugen.families.gemm.copy.registers import RegisterCopies
 from cugen.families.gemm.fragments.elements import ElementFragments
 from cugen.families.gemm.fragments.simt import SimtFragments
 from cugen.families.gemm.fragments.tensor import TensorFragments
@@ -109,12 +110,9 @@ class MainLoop(ABC):
         pointers = [pipeline.source_pointer for pipeline in self.pipelines]
         return (Section("source_pointers", tuple(pointer for pointer in pointers if pointer is not None)),)
 
-    def copies(
-        self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None, along_m: bool | None = None
-    ) -> tuple[Node, ...]:
-        """Copies of a k-tile, or of a part of it, to a stage: of all operands, or of those along M or along N."""
-        pipelines = [p for p in self.pipelines if along_m in (None, p.operand.is_along_m)]
-        return tuple(node for p in pipelines for node in p.copies(stage, k, in_bounds=in_bounds, part=part))
+    def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
+        """Copies of a k-tile, or of a part of it, to a stage."""
+        return _copies(self.pipelines, stage, k, in_bounds=in_bounds, part=part)
 
     def barrier(self) -> Node:
         """The barrier of a copy group: all threads of the block, or each sliced-K group, which has a named barrier."""
@@ -219,11 +217,13 @@ class Multistage(MainLoop):
         return (
             Section("read_stage", (stage_indices.read,)),
             Section("write_stage", prefetch.definitions()),
+            Section("loads_ahead", prefetch.loads()),
             Section("upfront_prefetch", prefetch.upfront_copies()),
-            Section("commit", prefetch.commit() if prefetch.is_upfront else ()),
+            Section("commit", prefetch.commit() if prefetch.commits_upfront else ()),
             Section("k_steps", (For(k_loop, k_step),)),
             Section("last_distributed_prefetch", prefetch.distributed_copies(last_k)),
-            Section("commit_distributed", prefetch.commit() if prefetch.is_distributed else ()),
+            Section("stores_ahead", prefetch.stores()),
+            Section("commit_all", () if prefetch.commits_upfront or prefetch.is_interleaved else prefetch.commit()),
             Section("masked_terms", self.masked_terms(read_stage)),
             Section("wait", self._wait_for_stage()),
             Section("next_stage", (next_stage,)),
@@ -253,17 +253,22 @@ class _Prefetch:
     - interleaved (a tunable for CUDA cores): A's in front of one k step, B's in front of a later one;
     - distributed (always on tensor cores, if they divide into equal parts): a part of both operands in each k step.
 
-    If the prologue copies all k-tiles, there are commits only."""
+    Operands without asynchronous copies are loaded to registers before the k steps, and stored after them, unless they
+    are interleaved. If the prologue copies all k-tiles, there are commits only."""
 
     def __init__(self, main_loop: Multistage, stage_indices: _StageIndices) -> None:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
         self.has_copies = main_loop.max_k_tiles >= config.stages
         self.is_interleaved = config.prefetch == Prefetch.INTERLEAVED
+        through_registers = [p for p in main_loop.pipelines if config.copies_through_registers and not p.asynchronous]
+        self.register_copies = [RegisterCopies(p) for p in through_registers] if self.has_copies else []
+        self.pipelines = [p for p in main_loop.pipelines if p not in through_registers]
         self.is_distributed = config.uses_tensor_cores and all(
-            pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in main_loop.pipelines
+            pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in self.pipelines
         )
         self.is_upfront = not (self.is_interleaved or self.is_distributed)
+        self.commits_upfront = self.is_upfront and not self.register_copies  # whose stores are of the same k-tile
         # Past the end of K the last k-tile is copied again: without a branch the compiler schedules copies between
         # multiply-adds. That k-tile must be full, so with a K residue there must be two; else there is a branch.
         min_k = bounds(k_padded, lowering.ranges)[0]
@@ -276,12 +281,27 @@ class _Prefetch:
 
     def definitions(self) -> tuple[Node, ...]:
         """write_stage and prefetch_k, before all copies; an upfront prefetch with a branch has them in it."""
-        return () if not self.has_copies or (self.is_upfront and not self.is_clamped) else self._definitions()
+        is_in_branch = self.is_upfront and not self.is_clamped and not self.register_copies
+        return self._definitions() if self.has_copies and not is_in_branch else ()
+
+    def loads(self) -> tuple[Node, ...]:
+        """Loads to registers, before the k steps."""
+        declarations = tuple(copies.declaration() for copies in self.register_copies)
+        k = self.prefetch_k.index.symbol
+        loads = tuple(node for copies in self.register_copies for node in copies.loads(k))
+        return *declarations, *self._if_within_k(loads)
+
+    def stores(self) -> tuple[Node, ...]:
+        """Stores from registers, after the k steps."""
+        stage = self.write_stage.index.symbol
+        return self._if_within_k(tuple(node for copies in self.register_copies for node in copies.stores(stage)))
 
     def upfront_copies(self) -> tuple[Node, ...]:
         if not self.is_upfront or not self.has_copies:
             return ()
-        return self._copies() if self.is_clamped else self._if_within_k((*self._definitions(), *self._copies()))
+        if self.is_clamped or self.register_copies:
+            return self._if_within_k(self._copies())
+        return self._if_within_k((*self._definitions(), *self._copies()))
 
     def commit(self) -> tuple[Node, ...]:
         """Commits the copies, or without any an empty group: the wait counts groups."""
@@ -315,7 +335,8 @@ class _Prefetch:
 
     def _copies(self, part: Part | None = None, *, along_m: bool | None = None) -> tuple[Node, ...]:
         stage, k = self.write_stage.index.symbol, self.prefetch_k.index.symbol
-        return self.main_loop.copies(stage, k, in_bounds=True, part=part, along_m=along_m)
+        pipelines = [p for p in self.pipelines if along_m in (None, p.operand.is_along_m)]
+        return _copies(pipelines, stage, k, in_bounds=True, part=part)
 
     def _if_within_k(self, copies: tuple[Node, ...]) -> tuple[Node, ...]:
         """The copies, in a branch if they aren't clamped: the k-tile ahead may be past the end of K."""
@@ -371,6 +392,12 @@ class _StageIndices:
 def _is_async(pipelines: list[OperandPipeline]) -> bool:
     """Whether there are commit groups to wait for; the other operand's copies may be synchronous."""
     return any(pipeline.asynchronous for pipeline in pipelines)
+
+
+def _copies(
+    pipelines: list[OperandPipeline], stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None
+) -> tuple[Node, ...]:
+    return tuple(node for p in pipelines for node in p.copies(stage, k, in_bounds=in_bounds, part=part))
 
 
 def _commit(pipelines: list[OperandPipeline]) -> tuple[Node, ...]:

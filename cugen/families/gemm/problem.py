@@ -12,7 +12,7 @@ from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N
 from cugen.families.gemm.term_cost import fma_cost, term_instructions, term_registers
-from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, OperandTile
+from cugen.families.gemm.tile_layout import OperandTile
 from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
@@ -73,6 +73,7 @@ def problem_of(contraction: Contraction) -> Problem:
             is_swizzled=operand.memory.swizzle,
             window_indices=0 if operand.window is None else operand.window.indices,
             window_elements=0 if operand.window is None else _max_elements(contraction, operand),
+            has_async_copies=has_async_copies(contraction, operand),
         )
         for operand in contraction.operands
     )
@@ -95,6 +96,14 @@ def problem_of(contraction: Contraction) -> Problem:
         term_instructions=instructions,
         term_registers=term_registers(contraction.reductions, target),
     )
+
+
+def has_async_copies(contraction: Contraction, operand: Operand) -> bool:
+    """Whether copies to shared memory may be asynchronous: they read by address in global memory, past the read-only
+    cache. A texture has no addresses, and constant memory others."""
+    array = operand.array
+    has_address = array.space not in ("texture", "constant") and not array.loads_readonly
+    return has_address and "async_copy" in contraction.request.target.shared_kinds
 
 
 def _max_elements(contraction: Contraction, operand: Operand) -> int:
@@ -214,27 +223,40 @@ def registers_per_thread(problem: Problem, config: TileConfig) -> int:
     return (problem.sums * thread_m * thread_n + fragments) * size + _ADDRESS_REGISTERS
 
 
-def registers_with_copies(problem: Problem, config: TileConfig, *, of_tile: bool = False) -> int:
-    """Estimated registers of a thread with those of its copies, without which it spills. `of_tile`: with those of all
-    copies of a k-tile, whose addresses a compiler may keep where the strides of rows are known at launch only."""
-    registers = registers_per_thread(problem, config)
+def registers_with_copies(problem: Problem, config: TileConfig) -> int:
+    """Estimated registers of a thread with those of its copies, without which it spills."""
     has_window = any(operand.window_indices for operand in problem.operands)
-    if not config.uses_tensor_cores:
-        return registers + (_WINDOW_REGISTERS if has_window else 0)
-    of_copy = _REGISTERS_PER_ELEMENT_COPY * (2 if has_window else 1)  # also its indices
-    k_count = config.block_k if of_tile else config.fragment_k * config.sliced_k
-    return registers + int(_element_copies(problem, config, k_count) * of_copy)
+    registers = registers_per_thread(problem, config)
+    if has_window and not config.uses_tensor_cores:
+        registers += _WINDOW_REGISTERS
+    of_element = _REGISTERS_PER_ELEMENT_COPY * (2 if has_window else 1)  # also its indices
+    copies = register_copies(problem, config)
+    return registers + int(copies.elements * of_element + copies.words)
 
 
-def _element_copies(problem: Problem, config: TileConfig, k_count: int) -> float:
-    """Copies of single elements through registers by a thread for `k_count` elements of K: on tensor cores it has those
-    of one step of the main loop in flight, where an asynchronous copy is impossible."""
-    copied = sum(
-        operand.of(config.block_m, config.block_n)
-        for operand in problem.operands
-        if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
-    )
-    return copied * k_count / config.threads
+@dataclass(frozen=True, slots=True)
+class RegisterCopyCounts:
+    """What a thread copies of a k-tile through registers: single `elements`, and `vectors` of so many `words`."""
+
+    elements: float
+    vectors: float
+    words: float
+
+
+def register_copies(problem: Problem, config: TileConfig) -> RegisterCopyCounts:
+    """The copies of operands that have no asynchronous ones."""
+    elements = vectors = words = 0.0
+    for operand in problem.operands if config.copies_through_registers else ():
+        width = operand.copy_width_for(config)
+        copied = operand.of(config.block_m, config.block_n) * config.block_k / config.threads
+        if operand.copies_asynchronously(config):
+            continue
+        if width == 1:
+            elements += copied
+        else:
+            vectors += copied / width
+            words += copied * operand.element_bytes / 4
+    return RegisterCopyCounts(elements, vectors, words)
 
 
 def registers_with_prologue(problem: Problem, config: TileConfig) -> int:
@@ -243,7 +265,7 @@ def registers_with_prologue(problem: Problem, config: TileConfig) -> int:
     copies = sum(
         operand.window_indices * operand.of(config.block_m, config.block_n) * config.block_k // config.threads
         for operand in problem.operands
-        if operand.copy_width_for(config) * operand.element_bytes < ASYNC_COPY_BYTES[0]
+        if not operand.copies_asynchronously(config)
     )
     return registers_per_thread(problem, config) + copies
 

@@ -26,6 +26,7 @@ class OperandTile:
     rows that the spec requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's
     contiguous dimension. `is_swizzled`: the spec requests an xor swizzle. `window_indices`: those that each copy
     computes, of an operand read at computed subscripts; `window_elements`: those of the array, which several taps read.
+    `has_async_copies`: target and memory space have them.
     """
 
     is_along_m: bool
@@ -36,6 +37,7 @@ class OperandTile:
     is_swizzled: bool = False
     window_indices: int = 0
     window_elements: int = 0
+    has_async_copies: bool = True
 
     def of(self, m: int, n: int) -> int:
         """The number that belongs to the operand, of two along M and N."""
@@ -57,6 +59,11 @@ class OperandTile:
     def copy_width_for(self, config: TileConfig) -> int:
         """Elements of one copy: a tile in another layout than the operand is copied by single ones."""
         return self.copy_width if self.is_tile_k_major(config) == self.is_k_major else 1
+
+    def copies_asynchronously(self, config: TileConfig) -> bool:
+        """Whether its copies bypass registers."""
+        size = self.copy_width_for(config) * self.element_bytes
+        return self.has_async_copies and size >= ASYNC_COPY_BYTES[0]
 
     def threads_along_k(self, config: TileConfig) -> int:
         """Threads that copy consecutive k. Of a K-major operand a few lanes copy one sector along K and the others

@@ -7,6 +7,7 @@ operands on tensor cores have tiles of their own layout, in `k_major`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,7 +15,7 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.window import WindowSource
-from cugen.families.gemm.problem import copy_width, problem_of, shared_bytes
+from cugen.families.gemm.problem import copy_width, has_async_copies, problem_of, shared_bytes
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES, MATRIX_ROWS
 from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, tile_name
 from cugen.pieces.blocks import define
@@ -29,6 +30,15 @@ from cugen.spec.expressions import Const, IndexValue, Read
 _SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
 
 Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-tile
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a thread's copy begins in the k-tile, along K and along M or N; its number among those of the thread."""
+
+    k: Integer
+    mn: Integer
+    number: Integer
 
 
 def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> dict[Read, Array]:
@@ -80,19 +90,10 @@ class OperandPipeline:
         return math.gcd(width, self.extent, self.tile.pad)
 
     @property
-    def _has_address(self) -> bool:
-        """Whether copies may read by address in global memory, past the read-only cache: a texture has no addresses,
-        and constant memory others."""
-        array = self.operand.array
-        return array.space not in ("texture", "constant") and not array.loads_readonly
-
-    @property
     def asynchronous(self) -> bool:
         """Whether its copies bypass the registers of a thread, and with them the read-only cache."""
-        is_available = "async_copy" in self.thread.contraction.request.target.shared_kinds
         has_size = self.width * self.tile.dtype.bytes in ASYNC_COPY_BYTES
-        is_possible = is_available and has_size and self._has_address
-        return self.thread.config.is_multistage and is_possible
+        return self.thread.config.is_multistage and has_size and has_async_copies(self.thread.contraction, self.operand)
 
     @cached_property
     def source_pointer(self) -> Start | None:
@@ -225,6 +226,21 @@ class OperandPipeline:
 
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
         """Copies the k-tile at `k` of the block's range, or a part of it, to a stage; `in_bounds`: surely in range."""
+
+        def copy(first: Place) -> tuple[Node, ...]:
+            definitions, source, guard = self.source(k, first, in_bounds=in_bounds)
+            return *definitions, self._copy_from(source, guard, self.target(stage, first))
+
+        return self.each_copy(copy, part)
+
+    @property
+    def copies_per_thread(self) -> int:
+        """Copies of a thread to a k-tile."""
+        mn_per_pass, k_per_pass = self._extents_per_pass
+        return -(-self.extent // mn_per_pass) * -(-self.thread.config.copy_group_k // k_per_pass)
+
+    def each_copy(self, body: Callable[[Place], tuple[Node, ...]], part: Part | None = None) -> tuple[Node, ...]:
+        """The body for each copy of a thread to a k-tile, or to a part of it, by the place of its first element."""
         first_k, count_k, first_mn, count_mn = integer(0), self.thread.config.copy_group_k, integer(0), self.extent
         if part is not None:
             first_k, count_k, first_mn, count_mn = self._part(*part)
@@ -232,19 +248,22 @@ class OperandPipeline:
         mn_per_pass, k_per_pass = self._extents_per_pass
         loops: list[tuple[Index, int, int]] = []
         terms: list[Comparison] = []
+        number: Integer = integer(0)
         if mn_per_pass < count_mn:
             index = self.thread.loop_index("c", count_mn)
             loops.append((index, count_mn, mn_per_pass))
             tile_mn += index.symbol
+            number = FloorDiv(index.symbol, integer(mn_per_pass))
         if count_mn % mn_per_pass:
             terms.append(Comparison(tile_mn, "<", first_mn + integer(count_mn)))
         if k_per_pass < count_k:
             index = self.thread.loop_index("r", count_k)
             loops.append((index, count_k, k_per_pass))
             tile_k += index.symbol
+            number += FloorDiv(index.symbol, integer(k_per_pass)) * -(-count_mn // mn_per_pass)
         if count_k % k_per_pass:
             terms.append(Comparison(tile_k, "<", self._group_k + first_k + integer(count_k)))
-        nodes = self._copy(stage, k, in_bounds, tile_k, tile_mn)
+        nodes = body(Place(tile_k, tile_mn, number))
         if terms:
             nodes = (If(Guard(tuple(terms)), nodes),)
         for index, count, step in loops:
@@ -301,20 +320,20 @@ class OperandPipeline:
                 terms += [Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])]
         return source, thread.lowering.needed(Guard(tuple(terms)))
 
-    def _copy(
-        self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer
-    ) -> tuple[Node, ...]:
-        """One copy of the thread; elements outside the matrix become zeros."""
-        k = self.thread.k_offset + k_tile + tile_k - self.thread.k_residue
+    def source(self, k_tile: Integer, first: Place, *, in_bounds: bool) -> tuple[tuple[Node, ...], Access, Guard]:
+        """What a copy reads of the k-tile, and its bounds check; before them, definitions of the indices of a window's
+        element. Elements outside the matrix are zeros."""
+        k = self.thread.k_offset + k_tile + first.k - self.thread.k_residue
         if self.operand.window is not None:
-            definitions, source, guard = self._window_source(k, tile_mn, in_bounds=in_bounds)
-            return *definitions, self._copy_from(source, guard, stage, tile_k, tile_mn)
-        source, guard = self._source(k, tile_mn, in_bounds=in_bounds)
-        return (self._copy_from(source, guard, stage, tile_k, tile_mn),)
+            return self._window_source(k, first.mn, in_bounds=in_bounds)
+        return (), *self._source(k, first.mn, in_bounds=in_bounds)
 
-    def _copy_from(self, source: Access, guard: Guard, stage: Integer, tile_k: Integer, tile_mn: Integer) -> Node:
+    def target(self, stage: Integer, first: Place) -> Access:
+        """What a copy writes of a stage."""
         kind = "async_copy" if self.asynchronous else "store"
-        target = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), kind, self.width)
+        return Access(self.tile, self._tile_subscripts(stage, first.k, first.mn), kind, self.width)
+
+    def _copy_from(self, source: Access, guard: Guard, target: Access) -> Node:
         if guard.terms and not self.asynchronous and self.width == 1:
             zero = Store(replace(target), Const(0, self.tile.dtype.compute))
             return If(guard, (Copy(target, source),), (zero,))

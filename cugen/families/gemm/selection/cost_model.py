@@ -18,11 +18,12 @@ from cugen.families.gemm.problem import (
     device_of,
     fragment_width,
     read_elements,
+    register_copies,
     registers_with_copies,
     shared_bytes,
 )
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
-from cugen.families.gemm.tile_layout import ASYNC_COPY_BYTES, BANK_BYTES
+from cugen.families.gemm.tile_layout import BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 from cugen.machine.occupancy import clustered_multiprocessors, occupancy
@@ -51,7 +52,8 @@ class Calibration:
     slice_epilogue: float = 0.2368  # of the instructions of stores, more for each further slice
     slice_exchange: float = 0.7695  # of the cycles of the slices' partial sums, that nothing hides
     copy_latency_cycles: float = 215.4  # of a copy, that nothing else of the block hides
-    synchronous_copy_seconds: float = 1.2e-6  # of an operand's k-tile after the prologue; cold, on an H100
+    register_copy_seconds: float = 0.5e-6  # from loads of a k-tile to registers until they arrive; cold, on an H200
+    prologue_load_seconds: float = 0.04e-6  # of one load to a register before the main loop: 0.02 to 0.055 on an H200
     barrier_cycles_per_warp: float = 0.2219  # per k-tile, for each further warp of a copy group
     store_bytes_per_cycle: float = 16.02  # of a multiprocessor that waits for its stores
     simultaneous_stores: float = 1.0  # of the stores of resident blocks, those at about the same time
@@ -240,12 +242,16 @@ def _distributed_shared_cycles(problem: Problem, config: TileConfig, fitted: Cal
     return requests * (fitted.cluster_request_cycles + width * fitted.cluster_element_cycles)
 
 
-def _synchronous_copies(problem: Problem, config: TileConfig, k_tiles: int) -> float:
-    """Operands whose copies a k-tile waits for, as they pass through registers: those of elements below a word. The
-    loads of the first stages are in flight together."""
-    waiting = max(0, k_tiles - config.stages + 1) / k_tiles
-    operands = problem.operands
-    return waiting * sum(o.copy_width_for(config) * o.element_bytes < ASYNC_COPY_BYTES[0] for o in operands)
+def _register_copy_cycles(
+    problem: Problem, config: TileConfig, k_tiles: int, clock: float, fitted: Calibration
+) -> tuple[float, float]:
+    """Cycles from the loads of a k-tile to registers until they can be stored; those of the loads of the prologue."""
+    copies = register_copies(problem, config)
+    loads = copies.elements + copies.vectors
+    if not loads:
+        return 0.0, 0.0
+    prologue = min(k_tiles, config.stages - 1) * loads * fitted.prologue_load_seconds * clock
+    return (fitted.register_copy_seconds * clock if k_tiles >= config.stages else 0.0), prologue
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +270,11 @@ def _block_cycles(
     work: _KTileWork,
     blocks: int,
     schedulers: int,
-    waiting: float,
+    copying: tuple[float, float],
     fitted: Calibration,
 ) -> _BlockCycles:
-    """Those of so many resident blocks, whose k-tiles wait so many cycles for synchronous copies."""
+    """Those of so many resident blocks, with `_register_copy_cycles`."""
+    loading, prologue = copying
     warps = config.threads // WARP
     warps_per_scheduler = -(-blocks * warps // schedulers)
     issue = work.issue_slots * warps_per_scheduler
@@ -280,11 +287,12 @@ def _block_cycles(
     busy *= 1 if is_loop_cached(problem, config) else fitted.long_loop_factor
     busy *= fitted.stream_k_factor if config.stream_k and config.stages > 2 else 1
     busy += fitted.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
-    k_tile = busy + max(0.0, fitted.copy_latency_cycles - (config.stages - 1) * busy) + waiting
+    waiting = max(0.0, fitted.copy_latency_cycles - (config.stages - 1) * busy)
+    k_tile = busy + max(waiting, loading - busy)
     # A single block waits for its prologue; several hide it, but store at about the same time.
     store_cycles = config.block_m * config.block_n * problem.output_bytes / fitted.store_bytes_per_cycle
     storing = 1 + fitted.simultaneous_stores * (blocks - 1)
-    unhidden = (fitted.copy_latency_cycles + storing * store_cycles) / blocks
+    unhidden = (fitted.copy_latency_cycles + prologue + storing * store_cycles) / blocks
     exchange = blocks * _exchange_cycles(problem, config, store_cycles, fitted)
     epilogue = _epilogue_slots(problem, config, fitted) * warps_per_scheduler + unhidden + exchange
     return _BlockCycles(k_tile, epilogue, issue >= shared)
@@ -353,16 +361,14 @@ def predict(
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
     work = _k_tile_work(problem, config, issue_cycles, fitted)
-    waiting = 0.0
-    if tiles <= sms:  # else other blocks hide the latency, or have brought the lines to L2
-        waiting = _synchronous_copies(problem, config, k_tiles) * fitted.synchronous_copy_seconds * clock
-    block = _block_cycles(problem, config, work, concurrent, schedulers, waiting, fitted)
+    copying = _register_copy_cycles(problem, config, k_tiles, clock, fitted)
+    block = _block_cycles(problem, config, work, concurrent, schedulers, copying, fitted)
     waves, last_tiles = divmod(tiles, sms * concurrent)
     cycles = waves * (k_tiles * block.k_tile + block.epilogue)
     if last_tiles:
         blocks = -(-last_tiles // sms)
         is_as_full = blocks == concurrent
-        last = block if is_as_full else _block_cycles(problem, config, work, blocks, schedulers, waiting, fitted)
+        last = block if is_as_full else _block_cycles(problem, config, work, blocks, schedulers, copying, fitted)
         cycles += k_tiles * last.k_tile + last.epilogue
     if schedule is not None:
         cycles = _stream_k_cycles(schedule, k_tiles, block, fitted)

@@ -39,8 +39,8 @@ def choose_config(contraction: Contraction, smaller_than: TileConfig | None = No
         return why_empty(contraction)
     if smaller_than is not None:
         problem = problem_of(contraction)
-        limit = registers_with_copies(problem, smaller_than, of_tile=True)
-        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1], of_tile=True) < limit]
+        limit = registers_with_copies(problem, smaller_than)
+        ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1]) < limit]
     if not ranked:
         return Refusal("needs more registers than a thread may have")
     config = pick(ranked)
@@ -52,6 +52,8 @@ def choose_config(contraction: Contraction, smaller_than: TileConfig | None = No
 def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
     """Whether blocks of stream-K without slices compute whole tiles of a long K: interleaved prefetches are faster."""
     if not config.stream_k or config.sliced_k > 1 or config.uses_tensor_cores:
+        return False
+    if not all(operand.copies_asynchronously(config) for operand in problem_of(contraction).operands):
         return False
     schedule = stream_k_schedule_of(contraction, config)
     if schedule is None or not schedule.whole_tiles_per_block:
@@ -145,9 +147,10 @@ def _ranked(question: _Question) -> tuple[tuple[float, TileConfig], ...]:
     contraction, problem, target = question.contraction, question.problem, question.target
     ranked = []
     for config in valid_configs(contraction, all_stages=question.all_stages):
-        prediction = predict(problem, config, target)
+        effective = without_ineffective(contraction, config)
+        prediction = predict(problem, effective, target)
         if prediction is not None and not ineffective_tunable(contraction, config):
-            ranked.append((prediction.seconds, without_ineffective(contraction, config)))
+            ranked.append((prediction.seconds, effective))
     return tuple(ranked)
 
 

@@ -6,16 +6,21 @@ from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import Addressing, Prefetch, TileConfig
+from cugen.families.gemm.problem import problem_of
 from cugen.pieces.grid import divides
 from cugen.plan.request import Refusal
 from cugen.plan.symbols import bounds
 
 
 def without_ineffective(contraction: Contraction, config: TileConfig) -> TileConfig:
-    """The config with indexed addressing of swizzled tiles; with an upfront prefetch if copies can't be interleaved."""
+    """The config with indexed addressing of swizzled tiles; with an upfront prefetch if copies can't be interleaved, or
+    unasked if they aren't asynchronous, as they would wait for each other in the middle of the k steps."""
     if _is_swizzled(contraction):
         config = replace(config, addressing=Addressing.INDEXED)
-    if config.prefetch == Prefetch.INTERLEAVED and _why_not_interleaved(contraction, config):
+    if config.prefetch != Prefetch.INTERLEAVED:
+        return config
+    waits = any(not tile.copies_asynchronously(config) for tile in problem_of(contraction).operands)
+    if (waits and "prefetch" not in contraction.tunables) or _why_not_interleaved(contraction, config):
         return replace(config, prefetch=Prefetch.UPFRONT)
     return config
 

@@ -61,7 +61,7 @@ def _why_slow(contraction: Contraction, config: TileConfig) -> str:
     problem, target = problem_of(contraction), contraction.request.target
     if contraction.request.schedule.block:
         return ""
-    registers = registers_with_copies(problem, config, of_tile=_has_strides_of_launch(contraction))
+    registers = registers_with_copies(problem, config)
     if config.uses_tensor_cores:
         registers = max(registers, registers_with_prologue(problem, config))
     if registers > target.registers_per_thread:
@@ -70,12 +70,6 @@ def _why_slow(contraction: Contraction, config: TileConfig) -> str:
     if problem.term_instructions > 1 and terms * problem.term_instructions > _MAX_UNROLLED_INSTRUCTIONS:
         return "the instructions of its terms, unrolled over a tile, exceed the instruction cache"
     return ""
-
-
-def _has_strides_of_launch(contraction: Contraction) -> bool:
-    """Whether rows of an operand are apart by a distance that is known at launch only."""
-    strides = (stride for operand in contraction.operands for stride in operand.array.strides)
-    return any(contraction.context.static(stride) is None for stride in strides)
 
 
 def why_empty(contraction: Contraction) -> Refusal:
