@@ -130,6 +130,7 @@ class Single:
     target: Target
     is_specialised: Callable[[Request], bool]  # whether a family that isn't general is the first to take a request
     allows_winograd: bool = False  # whether `accumulate` allows Winograd's algorithm for it
+    keeps_indices: bool = False  # whether steps of others in its launch need parts of an index of the spec
 
     def request(self, stored: tuple[str, ...] = ()) -> Request:
         """The statement as a kernel of its own, which stores its results; so do others that compute `stored`."""

@@ -53,7 +53,7 @@ def split(single: Single) -> Steps | None:
     if parts < 2 or (problem.column_index and is_cached_once(problem)):
         return None
     is_open = schedule == Schedule() and any(map(problem.shares_elements, problem.stages))
-    steps = _steps(single, problem, problem.origins, parts, is_open=is_open)
+    steps = _steps(single, problem, {} if single.keeps_indices else problem.origins, parts, is_open=is_open)
     if isinstance(match_reductions(_first_request(single, steps)), Refusal):
         # Parts of fused indices are quotients and remainders in what is gathered at several of them.
         return _steps(single, problem, {}, parts, is_open=is_open)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from cugen.families.registry import families
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Request
-from cugen.rewrite.grouping import inlined_statements
+from cugen.rewrite.grouping import Grouping, inlined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, has_no_more_elements
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
@@ -34,14 +34,29 @@ def split_statements(spec: Spec, winograd: frozenset[str] = frozenset()) -> Spec
     """The spec with statements replaced by the steps into which a family splits them; the same object if none is.
     `winograd` are the arrays that Winograd's algorithm may compute.
 
-    Temporaries are inlined after that. A step that its family then refuses is no step: the statement is split as it is
-    with its temporaries inlined, or not at all."""
+    Temporaries are inlined after that. Statements of one launch are split along an index of the spec where their steps
+    share launches only then. A step that its family refuses is no step: the statement is split as it is with its
+    temporaries inlined, or not at all."""
     spec = with_taken_form(spec)
     inlined: dict[Target, None] = {}
     whole: dict[Target, None] = {}
+    keeping: set[Target] = set()  # indices of the spec
+    tried: set[Target] = set()
     while True:
-        split, origins = _split_all(spec, whole, winograd)
-        if not (refused := _refused_origins(split, origins)):
+        split, origins = _split_all(spec, whole, keeping, winograd)
+        if not origins:
+            return _with_stored_results(split, origins)
+        context = make_context(split)
+        grouping = group(context)
+        refused = _refused_origins(context, grouping, origins)
+        separated = _separated(spec, grouping, origins)
+        if joined := (separated | {target for target, others in refused.items() if others}) - tried:
+            keeping, tried = keeping | joined, tried | joined
+            continue
+        if in_vain := separated & keeping:
+            keeping -= in_vain
+            continue
+        if not refused:
             return _with_stored_results(split, origins)
         values = {target_of(s): s.value for s in inlined_statements(spec)}
         new = [s for s in spec.statements if target_of(s) in refused and s.value != values.get(target_of(s), s.value)]
@@ -83,8 +98,11 @@ def winograd_targets(spec: Spec) -> frozenset[str]:
     return frozenset(s.target for s in spec.statements) - others
 
 
-def _split_all(spec: Spec, whole: Mapping[Target, None], winograd: frozenset[str]) -> tuple[Spec, Mapping[str, Target]]:
-    """The spec with all statements split, except those of `whole`, and the statement that each step comes from."""
+def _split_all(
+    spec: Spec, whole: Mapping[Target, None], keeping: Set[Target], winograd: frozenset[str]
+) -> tuple[Spec, Mapping[str, Target]]:
+    """The spec with all statements split, except those of `whole`, and the statement that each step comes from; those
+    of `keeping` along an index of the spec."""
     context = make_context(spec)
     statements: list[Statement] = []
     temporaries: list[Array] = []
@@ -97,7 +115,11 @@ def _split_all(spec: Spec, whole: Mapping[Target, None], winograd: frozenset[str
         statement, origin = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
         is_whole = target_of(statement) in unsplittable or target_of(statement) in mixed or origin in whole
-        single = replace(single_of(statement, context), allows_winograd=statement.target in winograd)
+        single = replace(
+            single_of(statement, context),
+            allows_winograd=statement.target in winograd,
+            keeps_indices=origin in keeping,
+        )
         split = None if is_whole else steps_of(single)
         if split is None:
             statements.append(statement)
@@ -117,21 +139,37 @@ def _split_all(spec: Spec, whole: Mapping[Target, None], winograd: frozenset[str
     return replace(spec, statements=tuple(statements), arrays=arrays, schedules=schedules), origins
 
 
-def _refused_origins(spec: Spec, origins: Mapping[str, Target]) -> dict[Target, None]:
-    """The split statements with a step that its family doesn't take as it is planned."""
-    if not origins:
-        return {}
-    context = make_context(spec)
-    grouping = group(context)
-    refused: dict[Target, None] = {}
+def _refused_origins(context: Context, grouping: Grouping, origins: Mapping[str, Target]) -> dict[Target, bool]:
+    """The split statements with a step that its family doesn't take as it is planned; whether its launch has steps of
+    others."""
+    spec = context.spec
+    refused: dict[Target, bool] = {}
     for planned in grouping.groups:
         steps = [origins[s.target] for s in planned.statements if s.target in origins]
         schedule = with_current_names(schedule_of(spec, planned.statements), families())
         request = Request("", planned, context, schedule, target(spec.target), grouping.stored)
         forced = next((family for family in families() if family.name == schedule.family), None)
         if steps and forced is not None and not forced.takes(request):
-            refused.update(dict.fromkeys(steps))
+            refused.update(dict.fromkeys(steps, len(set(steps)) > 1))
     return refused
+
+
+def _separated(spec: Spec, grouping: Grouping, origins: Mapping[str, Target]) -> set[Target]:
+    """Split statements that one launch computes unsplit, and whose steps don't share their launches: they would read
+    again what they have in common."""
+    launches: dict[Target, set[int]] = {}
+    for number, planned in enumerate(grouping.groups):
+        for statement in planned.statements:
+            if statement.target in origins:
+                launches.setdefault(origins[statement.target], set()).add(number)
+    if len(launches) < 2:
+        return set()
+    separated: set[Target] = set()
+    for planned in group(make_context(spec)).groups:
+        split = [target for target in map(target_of, planned.statements) if target in launches]
+        if split and len(set.union(*(launches[t] for t in split))) > max(len(launches[t]) for t in split):
+            separated.update(split)
+    return separated
 
 
 def _mixed_statements(context: Context) -> dict[tuple[str, tuple[Expr, ...]], None]:

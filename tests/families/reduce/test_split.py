@@ -104,6 +104,48 @@ compute:
     assert [k.name for k in kernel.plan.kernels] == ["k_s_parts", "k_s"]
 
 
+MOMENTS = """
+params: {{B: {b}, H: {h}, W: {w}}}
+arrays:
+  x: {{shape: [B, H, W], dtype: float32}}
+  m: {{shape: [B], dtype: float32}}
+  r: {{shape: [B], dtype: float32}}
+  c: {{shape: [B], dtype: float32}}
+compute:
+  - m[b] = {first}
+  - r[b] = sum(x[b, i, j] * i, i, j) / m[b]
+  - c[b] = {last}
+{schedule}
+"""
+WEIGHTED = "sum(x[b, i, j] * j, i, j) / m[b]"
+
+
+@pytest.mark.parametrize("first", ["sum(x[b, i, j], i, j)", "sum(x[b, i, j] ** 2, i, j)"])
+@pytest.mark.parametrize("last", [WEIGHTED, "max(abs(x[b, i, j]), i, j)", "sum(x[b, i, j] > 0, i, j)"])
+def test_statements_that_need_the_indices_of_elements_share_launches_with_others(made, first, last):
+    kernel = made(MOMENTS.format(b=97, h=769, w=1021, first=first, last=last, schedule=""))
+    assert [len(launch.computes) for launch in kernel.plan.kernels] == [3, 3]
+    assert all("part * 37 + i" in text for text in kernel.plan.kernels[0].computes)
+
+
+def test_steps_that_share_no_launch_even_so_have_parts_of_fused_indices(made):
+    text = MOMENTS.format(b=97, h=769, w=1021, first="sum(x[b, i, j], i, j)", last=WEIGHTED, schedule="")
+    text = text.replace("  m:", "  y: {shape: [B, H, W], dtype: float32}\n  m:", 1).replace(
+        "sum(x[b, i, j],", "sum(y[b, i, j],"
+    )
+    kernel = made(text)
+    assert "part * 38912 + ij" in kernel.plan.kernels[0].computes[0]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("sizes", [(3, 37, 41), (1, 5, 1000), (2, 113, 64)])
+@pytest.mark.parametrize("last", [WEIGHTED, "max(abs(x[b, i, j]) * j, i, j)"])
+def test_results_of_statements_that_share_launches_are_right(prove, sizes, last):
+    b, h, w = sizes
+    schedule = "schedule: {family: reduce, split_k: 4}"
+    prove(MOMENTS.format(b=b, h=h, w=w, first="sum(x[b, i, j] ** 2, i, j)", last=last, schedule=schedule))
+
+
 def test_each_pass_says_what_it_computes(made):
     first, second = made(FULL).plan.kernels
     assert first.computes == ("y_parts[part] = sum over i < 2560 at part * 2560 + i, of: y = sum(x[i], i)",)
