@@ -1,10 +1,11 @@
-"""Stores an operand of a GEMM in the type of the other one, which holds its numbers, so that tensor cores take both.
+"""Stores operands of a GEMM in a type that holds their numbers and that tensor cores take: an operand in that of the
+other one, or those of a float64 sum in float64.
 
     y[m, n] = sum(x[m, k] * w[n, k], k)                        x: float16, w: int8
 becomes
     w_float16[n, k] = w[n, k];  y[m, n] = sum(x[m, k] * w_float16[n, k], k)
-Both 16-bit floats hold all numbers of 8 bits: products and sums are those of the types as they are written. The operand
-may be computed of 8-bit integers, as those of two in a byte are.
+Both 16-bit floats hold all numbers of 8 bits, float64 those of 32: products and sums are those of the types as they are
+written. The operand may be computed of 8-bit integers, as those of two in a byte are.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from math import prod
 
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.sums.factors import factors_of
-from cugen.rewrite.temporaries import fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
-from cugen.spec.types import DType
+from cugen.spec.types import FLOAT64, DType
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # on CUDA cores they take as long as a launch (heuristic)
 _MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
@@ -27,9 +28,9 @@ _MAX_BYTES = 1 << 29
 _NARROW_BITS, _WIDE_BITS = 8, 16
 
 
-def with_converted_operand(single: Single, uses_tensor_cores: Callable[[Request], bool]) -> Steps | None:
-    """The launch that stores the operand, and the GEMM; None where no operand is of 8 bits beside one of 16, where it
-    doesn't pay off, and where the GEMM uses tensor cores as it is, or doesn't then."""
+def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request], bool]) -> Steps | None:
+    """The launches that store operands, and the GEMM; None where none can be converted, where it doesn't pay off, and
+    where the GEMM uses tensor cores as it is, or doesn't then."""
     statement = single.statement
     loops = list(dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce | Scan)))
     reduction = loops[0] if len(loops) == 1 else None
@@ -37,35 +38,55 @@ def with_converted_operand(single: Single, uses_tensor_cores: Callable[[Request]
         return None
     if single.schedule != Schedule():
         return None
-    for value, dtype in _convertible(reduction, single):
-        indices = _dimensions(value, (*statement.indices, *reduction.indices))
-        if not _is_profitable(value, indices, dtype, reduction, single) or uses_tensor_cores(single.request()):
+    for values, dtype in _convertible(reduction, single):
+        dimensions = {value: _dimensions(value, (*statement.indices, *reduction.indices)) for value in values}
+        if not all(_is_profitable(indices, dtype, reduction, single) for indices in dimensions.values()):
             return None
-        read = next(node for node in walk(value) if isinstance(node, Read))
-        taken = {array.name for array in single.context.spec.arrays} | {index.name for index in indices}
-        name = fresh(f"{read.array}_{dtype.name}", taken)
-        what = f"{read.array} in the type of the other operand, which holds its numbers, for: {statement.text}"
-        matrix = temporary(name, indices, value, what, statement, is_stored=True)
-        matrix = replace(matrix, array=replace(matrix.array, dtype=dtype))
-        product = replaced(statement.value, {value: matrix.read}.get)
-        steps = steps_of([matrix], replace(statement, value=product))
+        if uses_tensor_cores(single.request()):
+            return None
+        taken = {array.name for array in single.context.spec.arrays}
+        taken |= {index.name for indices in dimensions.values() for index in indices}
+        matrices = {value: _matrix(value, indices, dtype, single, taken) for value, indices in dimensions.items()}
+        reads: dict[Expr, Expr] = {value: matrix.read for value, matrix in matrices.items()}
+        product = replaced(statement.value, reads.get)
+        steps = steps_of([*matrices.values()], replace(statement, value=product))
         return steps if uses_tensor_cores(last_request(single, steps)) else None
     return None
 
 
-def _convertible(reduction: Reduce, single: Single) -> Iterator[tuple[Expr, DType]]:
-    """The factor of a product of two that has numbers of 8 bits, and the type of the other one, of 16."""
+def _matrix(value: Expr, indices: tuple[Index, ...], dtype: DType, single: Single, taken: set[str]) -> Temporary:
+    read = next(node for node in walk(value) if isinstance(node, Read))
+    name = fresh(f"{read.array}_{dtype.name}", taken)
+    what = f"{read.array} in a type that tensor cores take, which holds its numbers, for: {single.statement.text}"
+    matrix = temporary(name, indices, value, what, single.statement, is_stored=True)
+    return replace(matrix, array=replace(matrix.array, dtype=dtype))
+
+
+def _convertible(reduction: Reduce, single: Single) -> Iterator[tuple[tuple[Expr, ...], DType]]:
+    """Factors of a product of two, and a type that holds their numbers: one of 8 bits beside one that is stored in 16,
+    those of fewer than 64 bits in a float64 sum."""
     factors = list(factors_of(reduction.body))
     if len(factors) != 2 or any(factor.is_divisor for factor in factors):
         return
     first, second = (factor.expr for factor in factors)
+    if reduction.dtype == FLOAT64:
+        narrow = [value for value in (first, second) if (of_value := _type_of(value, single)) and of_value.bits <= 32]
+        if all(value in narrow or _stored_type(value, single) == FLOAT64 for value in (first, second)):
+            yield tuple(dict.fromkeys(narrow)), FLOAT64
+        return
     for value, partner in ((first, second), (second, first)):
-        stored = _stored_type(partner, single)
-        of_value = value.arg.dtype if isinstance(value, Cast) else _stored_type(value, single)
-        if stored is None or of_value is None or not any(isinstance(node, Read) for node in walk(value)):
+        stored, of_value = _stored_type(partner, single), _type_of(value, single)
+        if stored is None or of_value is None:
             continue
         if stored.is_float and (stored.bits, of_value.bits) == (_WIDE_BITS, _NARROW_BITS):
-            yield value, stored
+            yield (value,), stored
+
+
+def _type_of(value: Expr, single: Single) -> DType | None:
+    """The type of the numbers of a value that is stored, or computed and then converted; None for others."""
+    if not any(isinstance(node, Read) for node in walk(value)):
+        return None
+    return value.arg.dtype if isinstance(value, Cast) else _stored_type(value, single)
 
 
 def _stored_type(expr: Expr, single: Single) -> DType | None:
@@ -84,7 +105,7 @@ def _dimensions(value: Expr, indices: tuple[Index, ...]) -> tuple[Index, ...]:
     return tuple(used.values())
 
 
-def _is_profitable(value: Expr, indices: tuple[Index, ...], dtype: DType, reduction: Reduce, single: Single) -> bool:
+def _is_profitable(indices: tuple[Index, ...], dtype: DType, reduction: Reduce, single: Single) -> bool:
     extent, outputs = single.context.max_extent, single.statement.indices
     shared = [index for index in outputs if index not in indices]
     return (

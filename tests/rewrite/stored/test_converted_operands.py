@@ -1,4 +1,5 @@
-"""Operands of 8 bits are stored in the type of the other one, of 16, for tensor cores."""
+"""Operands are stored in a type that holds their numbers, for tensor cores: of 8 bits in that of the other one, of 16,
+and those of a float64 sum in float64."""
 
 from __future__ import annotations
 
@@ -57,6 +58,36 @@ def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):
     assert on_tensor_cores(spec)
 
 
+FLOAT64_SUM = "accumulate: float64"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("x", "w", "stored"),
+    [
+        ("float32", "float32", ["x_float64", "w_float64"]),
+        ("float32", "float64", ["x_float64"]),
+        ("float64", "bfloat16", ["w_float64"]),
+        ("float16", "float32", ["x_float64", "w_float64"]),
+    ],
+)
+def test_a_float64_sum_of_shorter_types_is_one_of_float64_on_tensor_cores(x, w, stored):
+    spec = spec_of("sum(x[m, k] * w[n, k], k)", x, w, more=f"{FLOAT64_SUM}\ntarget: sm_90")
+    plan = generate(spec, analysis=False).plan
+    assert [array.name for array in plan.workspace] == stored
+    assert plan.kernels[-1].family == "gemm"
+    assert on_tensor_cores(spec)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "target"),
+    [("float64", "float64", "sm_90"), ("float32", "float32", "sm_86"), ("int64", "float32", "sm_90")],
+)
+def test_float64_sums_are_not_converted_without_need_or_tensor_cores_that_take_them(x, w, target):
+    spec = spec_of("sum(x[m, k] * w[n, k], k)", x, w, more=f"{FLOAT64_SUM}\ntarget: {target}")
+    assert len(generate(spec, analysis=False).plan.kernels) == 1
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("value", "x", "w"),
@@ -95,6 +126,16 @@ def test_results_at_edge_sizes_are_right(value, w, sizes, without_minimum):
     spec = spec_of(value, w=w, sizes=sizes)
     kernel = generate(spec, analysis=False)
     assert [launch.family for launch in kernel.plan.kernels] == ["map", "gemm"]
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("x", "w"), [("float32", "float32"), ("float16", "float64")])
+@pytest.mark.parametrize("sizes", SMALL)
+def test_results_of_float64_sums_are_right(x, w, sizes, without_minimum):
+    spec = spec_of("sum(w[k, n] * x[m, k], k)", x, w, sizes, FLOAT64_SUM)
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels][-1] == "gemm"
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 

@@ -16,7 +16,7 @@ from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
 from cugen.families.gemm.tiled.winograd import with_faster_winograd
 from cugen.rewrite.separate_reductions import separated, with_separate_products
-from cugen.rewrite.stored.converted_operands import with_converted_operand
+from cugen.rewrite.stored.converted_operands import with_converted_operands
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.sums.expanded_products import with_expanded_product
 from cugen.rewrite.transposed.stored_products import with_stored_products
@@ -62,7 +62,7 @@ def split(single: Single) -> Steps | None:
     return (
         (None if is_placed else with_faster_phases(single))
         or with_stored_products(single, partial(_is_multiplied, single))
-        or (None if is_placed else with_converted_operand(single, gemm.uses_tensor_cores))
+        or (None if is_placed else with_converted_operands(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
