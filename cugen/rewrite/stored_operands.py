@@ -41,7 +41,7 @@ def with_stored_operands(single: Single, is_taken: Callable[[Request], bool]) ->
     """The statements that store operands and the contraction over them; None where the original `is_taken` by a family
     other than `direct`, or the contraction is not."""
     reduction = _reduction(single)
-    operands = None if reduction is None or single.schedule != Schedule() else _operands(single, reduction)
+    operands = None if reduction is None or single.schedule != Schedule() else operands_of(single, reduction)
     if reduction is None or operands is None:
         return None
     stored = _stored(single, reduction, operands)
@@ -116,7 +116,7 @@ def _is_in_bounds(read: Read, indices: Mapping[str, Index], context: Context) ->
     return True
 
 
-def _operands(single: Single, reduction: Reduce) -> tuple[Expr, Expr] | None:
+def operands_of(single: Single, reduction: Reduce) -> tuple[Expr, Expr] | None:
     """The two operands whose product is summed: each depends on all contracted indices, and on an output index that
     the other doesn't depend on. Of several choices the one with the fewest elements."""
     factors = tuple(factors_of(reduction.body))

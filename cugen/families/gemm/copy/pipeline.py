@@ -33,7 +33,7 @@ Part = tuple[Integer, int]  # (first, count) of the `warp_k` equal parts of a k-
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CopyOffset:
     """Where a thread's copy begins in the k-tile, along K and along M or N; its number among those of the thread."""
 
     k: Integer
@@ -227,7 +227,7 @@ class OperandPipeline:
     def copies(self, stage: Integer, k: Integer, *, in_bounds: bool, part: Part | None = None) -> tuple[Node, ...]:
         """Copies the k-tile at `k` of the block's range, or a part of it, to a stage; `in_bounds`: surely in range."""
 
-        def copy(first: Place) -> tuple[Node, ...]:
+        def copy(first: CopyOffset) -> tuple[Node, ...]:
             definitions, source, guard = self.source(k, first, in_bounds=in_bounds)
             return *definitions, self._copy_from(source, guard, self.target(stage, first))
 
@@ -239,8 +239,8 @@ class OperandPipeline:
         mn_per_pass, k_per_pass = self._extents_per_pass
         return -(-self.extent // mn_per_pass) * -(-self.thread.config.copy_group_k // k_per_pass)
 
-    def each_copy(self, body: Callable[[Place], tuple[Node, ...]], part: Part | None = None) -> tuple[Node, ...]:
-        """The body for each copy of a thread to a k-tile, or to a part of it, by the place of its first element."""
+    def each_copy(self, body: Callable[[CopyOffset], tuple[Node, ...]], part: Part | None = None) -> tuple[Node, ...]:
+        """The body for each copy of a thread to a k-tile, or to a part of it, by the offset of its first element."""
         first_k, count_k, first_mn, count_mn = integer(0), self.thread.config.copy_group_k, integer(0), self.extent
         if part is not None:
             first_k, count_k, first_mn, count_mn = self._part(*part)
@@ -263,7 +263,7 @@ class OperandPipeline:
             number += FloorDiv(index.symbol, integer(k_per_pass)) * -(-count_mn // mn_per_pass)
         if count_k % k_per_pass:
             terms.append(Comparison(tile_k, "<", self._group_k + first_k + integer(count_k)))
-        nodes = body(Place(tile_k, tile_mn, number))
+        nodes = body(CopyOffset(tile_k, tile_mn, number))
         if terms:
             nodes = (If(Guard(tuple(terms)), nodes),)
         for index, count, step in loops:
@@ -320,7 +320,7 @@ class OperandPipeline:
                 terms += [Comparison(k, ">=", integer(0)), Comparison(k, "<", thread.extents[k_name])]
         return source, thread.lowering.needed(Guard(tuple(terms)))
 
-    def source(self, k_tile: Integer, first: Place, *, in_bounds: bool) -> tuple[tuple[Node, ...], Access, Guard]:
+    def source(self, k_tile: Integer, first: CopyOffset, *, in_bounds: bool) -> tuple[tuple[Node, ...], Access, Guard]:
         """What a copy reads of the k-tile, and its bounds check; before them, definitions of the indices of a window's
         element. Elements outside the matrix are zeros."""
         k = self.thread.k_offset + k_tile + first.k - self.thread.k_residue
@@ -328,7 +328,7 @@ class OperandPipeline:
             return self._window_source(k, first.mn, in_bounds=in_bounds)
         return (), *self._source(k, first.mn, in_bounds=in_bounds)
 
-    def target(self, stage: Integer, first: Place) -> Access:
+    def target(self, stage: Integer, first: CopyOffset) -> Access:
         """What a copy writes of a stage."""
         kind = "async_copy" if self.asynchronous else "store"
         return Access(self.tile, self._tile_subscripts(stage, first.k, first.mn), kind, self.width)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from cugen.families.gemm.copy.pipeline import OperandPipeline, Place
+from cugen.families.gemm.copy.pipeline import OperandPipeline, CopyOffset
 from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.nodes import Copy, Declare, If, Let, Load, Node, Store
@@ -48,7 +48,7 @@ class RegisterCopies:
     def loads(self, k: Integer) -> tuple[Node, ...]:
         """Loads the thread's part of the k-tile at `k` of the block's range, which is within K."""
 
-        def load(first: Place) -> tuple[Node, ...]:
+        def load(first: CopyOffset) -> tuple[Node, ...]:
             definitions, source, guard = self.pipeline.source(k, first, in_bounds=True)
             if self._are_vectors:
                 return *definitions, Load(self._vectors.indexed(first.number), source, guard if guard.terms else None)
@@ -63,7 +63,7 @@ class RegisterCopies:
     def stores(self, stage: Integer) -> tuple[Node, ...]:
         """Stores it to a stage."""
 
-        def store(first: Place) -> tuple[Node, ...]:
+        def store(first: CopyOffset) -> tuple[Node, ...]:
             target = self.pipeline.target(stage, first)
             if self._are_vectors:
                 return (Store(target, self._vectors.indexed(first.number)),)

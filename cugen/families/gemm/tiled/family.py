@@ -15,6 +15,7 @@ from cugen.families.gemm.tiled.config import choose_config, padding_refusals, re
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
 from cugen.families.gemm.tiled.winograd import with_faster_winograd
+from cugen.rewrite.output_order import with_ordered_output
 from cugen.rewrite.separate_reductions import separated, with_separate_products
 from cugen.rewrite.stored.converted_operands import with_converted_operands
 from cugen.rewrite.stored_operands import with_stored_operands
@@ -72,8 +73,9 @@ def split(single: Single) -> Steps | None:
 
 
 def algorithm(single: Single) -> Steps | None:
-    """Winograd's algorithm for a convolution, where it is allowed and faster."""
-    return with_faster_winograd(single, partial(_is_taken, single))
+    """Winograd's algorithm for a convolution, or one GEMM in place of a batch, where it is allowed and faster."""
+    steps = with_faster_winograd(single, partial(_is_taken, single))
+    return steps or (None if _has_placed_operands(single) else with_ordered_output(single))
 
 
 def _is_taken(single: Single, request: Request) -> bool:
