@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from cugen.families.gemm.copy.pipeline import OperandPipeline, CopyOffset
+from cugen.families.gemm.copy.pipeline import CopyOffset, OperandPipeline
 from cugen.pieces.kernels import dense_array
 from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.nodes import Copy, Declare, If, Let, Load, Node, Store
