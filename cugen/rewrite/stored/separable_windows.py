@@ -16,6 +16,7 @@ from cugen.machine.mma import WORD_BYTES
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.hoist_reductions import are_in_bounds, at_typical_sizes, elements
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
+from cugen.rewrite.sums.flattened import flattened
 from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, temporary
 from cugen.spec.expressions import (
     Expr,
@@ -71,7 +72,7 @@ def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bo
 def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[str]) -> _Pass | None:
     """The pass along the last dimension of the only window that is read, whose terms are separable; None where it saves
     too few of them."""
-    reduction = _flat(reduction, _of(statement))
+    reduction = flattened(reduction, _of(statement))
     names = {index.name for index in reduction.indices}
     reads = {node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1}
     has_loops = any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
@@ -134,21 +135,6 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
     read = replace(stored.read, subscripts=read_at, boundary=window.boundary)
     return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
-
-
-def _flat(reduction: Reduce, names: frozenset[str]) -> Reduce:
-    """A sum of products with sums as one sum: it may be written in passes, which would be computed for each other. Sums
-    over indices that are called as others round them, of which `names` are the statement's, stay."""
-    factors = list(factors_of(reduction.body))
-    nested = [factor.expr for factor in factors if isinstance(factor.expr, Reduce) and not factor.is_divisor]
-    is_plain = [n.kind == "sum" and n.where is None and n.body.dtype == n.dtype == reduction.dtype for n in nested]
-    if reduction.kind != "sum" or len(nested) != 1 or not all(is_plain):
-        return reduction
-    (inner,) = nested
-    if {index.name for index in inner.indices} & (names | {index.name for index in reduction.indices}):
-        return reduction
-    body = product_of([Factor(inner.body) if factor.expr is inner else factor for factor in factors])
-    return _flat(replace(reduction, body=body, indices=(*reduction.indices, *inner.indices)), names)
 
 
 def _of(statement: Statement) -> frozenset[str]:

@@ -17,6 +17,7 @@ from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.grouping import is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
+from cugen.rewrite.sums.flattened import flattened
 from cugen.rewrite.temporaries import Temporary, fresh, temporary
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Spec, Statement
@@ -28,6 +29,7 @@ def with_distributed_sums(spec: Spec, position: int) -> tuple[Spec, Statement] |
     they add, and the statement; None where none of them adds sums."""
     inlined, statement = _with_inlined_sums(spec, position)
     taken = {array.name for array in spec.arrays}
+    names = {index.name for index in statement.indices}
     invariants: list[Temporary] = []
 
     def distributed(node: Expr) -> Expr | None:
@@ -40,7 +42,7 @@ def with_distributed_sums(spec: Spec, position: int) -> tuple[Spec, Statement] |
             return node
         result: Expr | None = None
         for term in terms:
-            added = _flattened(term, node, statement)
+            added: Expr = flattened(replace(node, body=product_of(term)), names)
             indices = tuple(index for index in statement.indices if index.name in free_indices(added))
             is_nested = any(_adds_sums(factor.expr) for factor in term)
             if not is_nested and len(indices) < len(statement.indices):
@@ -122,23 +124,3 @@ def _terms(expr: Expr) -> Iterator[list[Factor]]:
 
 def _adds_sums(expr: Expr) -> bool:
     return any(isinstance(node, Reduce) for node in walk(expr))
-
-
-def _flattened(term: list[Factor], outer: Reduce, statement: Statement) -> Expr:
-    """The sum of a product of factors, with those of a sum among them in its own terms. Temporaries that were inlined
-    may be sums over indices of the statement's names: these have others then."""
-    sums = [factor for factor in term if not factor.is_divisor and _is_plain(factor.expr, outer)]
-    if len(sums) != 1 or not isinstance(inner := sums[0].expr, Reduce):
-        return replace(outer, body=product_of(term))
-    others = [factor for factor in term if factor is not sums[0]]
-    inner = _with_other_names(inner, {index.name for index in (*statement.indices, *outer.indices)})
-    nested = replace(outer, body=product_of([*others, *factors_of(inner.body)]))
-    return replace(nested, indices=(*outer.indices, *inner.indices))
-
-
-def _with_other_names(inner: Reduce, names: set[str]) -> Reduce:
-    """The reduction over indices with none of these names."""
-    taken = names | (free_indices(inner.body) - {index.name for index in inner.indices})
-    indices = tuple(replace(index, name=fresh(index.name, taken)) for index in inner.indices)
-    renames = {a.name: IndexValue(b.name) for a, b in zip(inner.indices, indices, strict=True)}
-    return replace(inner, indices=indices, body=substitute(inner.body, renames))
