@@ -242,16 +242,26 @@ def _distributed_shared_cycles(problem: Problem, config: TileConfig, fitted: Cal
     return requests * (fitted.cluster_request_cycles + width * fitted.cluster_element_cycles)
 
 
+@dataclass(frozen=True, slots=True)
+class _RegisterCopyCycles:
+    """Cycles of the loads to registers where copies aren't asynchronous: `k_tile` from those of a k-tile until they can
+    be stored, `prologue` of those before the main loop."""
+
+    k_tile: float = 0.0
+    prologue: float = 0.0
+
+
 def _register_copy_cycles(
     problem: Problem, config: TileConfig, k_tiles: int, clock: float, fitted: Calibration
-) -> tuple[float, float]:
-    """Cycles from the loads of a k-tile to registers until they can be stored; those of the loads of the prologue."""
+) -> _RegisterCopyCycles:
     copies = register_copies(problem, config)
     loads = copies.elements + copies.vectors
     if not loads:
-        return 0.0, 0.0
-    prologue = min(k_tiles, config.stages - 1) * loads * fitted.prologue_load_seconds * clock
-    return (fitted.register_copy_seconds * clock if k_tiles >= config.stages else 0.0), prologue
+        return _RegisterCopyCycles()
+    return _RegisterCopyCycles(
+        fitted.register_copy_seconds * clock if k_tiles >= config.stages else 0.0,
+        min(k_tiles, config.stages - 1) * loads * fitted.prologue_load_seconds * clock,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,11 +280,10 @@ def _block_cycles(
     work: _KTileWork,
     blocks: int,
     schedulers: int,
-    copying: tuple[float, float],
+    copying: _RegisterCopyCycles,
     fitted: Calibration,
 ) -> _BlockCycles:
-    """Those of so many resident blocks, with `_register_copy_cycles`."""
-    loading, prologue = copying
+    """Those of so many resident blocks."""
     warps = config.threads // WARP
     warps_per_scheduler = -(-blocks * warps // schedulers)
     issue = work.issue_slots * warps_per_scheduler
@@ -288,11 +297,11 @@ def _block_cycles(
     busy *= fitted.stream_k_factor if config.stream_k and config.stages > 2 else 1
     busy += fitted.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
     waiting = max(0.0, fitted.copy_latency_cycles - (config.stages - 1) * busy)
-    k_tile = busy + max(waiting, loading - busy)
+    k_tile = busy + max(waiting, copying.k_tile - busy)
     # A single block waits for its prologue; several hide it, but store at about the same time.
     store_cycles = config.block_m * config.block_n * problem.output_bytes / fitted.store_bytes_per_cycle
     storing = 1 + fitted.simultaneous_stores * (blocks - 1)
-    unhidden = (fitted.copy_latency_cycles + prologue + storing * store_cycles) / blocks
+    unhidden = (fitted.copy_latency_cycles + copying.prologue + storing * store_cycles) / blocks
     exchange = blocks * _exchange_cycles(problem, config, store_cycles, fitted)
     epilogue = _epilogue_slots(problem, config, fitted) * warps_per_scheduler + unhidden + exchange
     return _BlockCycles(k_tile, epilogue, issue >= shared)
