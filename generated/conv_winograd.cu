@@ -187,13 +187,13 @@ extern "C" __global__ void __launch_bounds__(128) conv_winograd_y_tile(
             x_window[row][v + 1] = x4.data[v];
         }
         // x[((n * C + c) * H + h) * W + 2 * j_tile0 - 1]: 12 sectors, ideal 2; 7.73 on average (64 bytes in 16 runs)
-        const float x_value = h >= 0 && h < H && 2 * j_tile0 - 1 >= 0
+        const float x_left = h >= 0 && h < H && 2 * j_tile0 - 1 >= 0
             ? x[((n * C + c) * H + h) * W + 2 * j_tile0 - 1] : 0.0f;
-        x_window[row][0] = x_value;
+        x_window[row][0] = x_left;
         // x[((n * C + c) * H + h) * W + 2 * j_tile0 + 4]: 12 sectors, ideal 2; 7.73 on average (64 bytes in 16 runs)
-        const float x_value_ = h >= 0 && h < H && 2 * j_tile0 + 4 < W
+        const float x_right = h >= 0 && h < H && 2 * j_tile0 + 4 < W
             ? x[((n * C + c) * H + h) * W + 2 * j_tile0 + 4] : 0.0f;
-        x_window[row][5] = x_value_;
+        x_window[row][5] = x_right;
     }
 
     Vector<float, 2> y_tile2[16];

@@ -68,51 +68,51 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
 
     // register windows: what the thread's outputs read
     float u_window[6][3][4];
-    Vector<float, 2> u2 = {};
+    Vector<float, 2> u2_plane0_row1 = {};
     if (x0 - 1 >= 0) {
-        u2 = load<2>(&u[((x0 - 1) * Y + y) * Z + z0]);
+        u2_plane0_row1 = load<2>(&u[((x0 - 1) * Y + y) * Z + z0]);
     }
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        u_window[0][1][v + 1] = u2.data[v];
+        u_window[0][1][v + 1] = u2_plane0_row1.data[v];
     }
     #pragma unroll
     for (int plane = 1; plane < 5; ++plane) {
-        Vector<float, 2> u2_ = {};
+        Vector<float, 2> u2_row0 = {};
         if (y - 1 >= 0) {
-            u2_ = load<2>(&u[((x0 + plane - 1) * Y + y - 1) * Z + z0]);
+            u2_row0 = load<2>(&u[((x0 + plane - 1) * Y + y - 1) * Z + z0]);
         }
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[plane][0][v + 1] = u2_.data[v];
+            u_window[plane][0][v + 1] = u2_row0.data[v];
         }
-        const auto u2_2 = load<2>(&u[((x0 + plane - 1) * Y + y) * Z + z0]);
+        const auto u2_row1 = load<2>(&u[((x0 + plane - 1) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[plane][1][v + 1] = u2_2.data[v];
+            u_window[plane][1][v + 1] = u2_row1.data[v];
         }
         // u[((x0 + plane - 1) * Y + y) * Z + z0 - 1]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
-        const float u_value = z0 - 1 >= 0 ? u[((x0 + plane - 1) * Y + y) * Z + z0 - 1] : 0.0f;
-        u_window[plane][1][0] = u_value;
+        const float u_left = z0 - 1 >= 0 ? u[((x0 + plane - 1) * Y + y) * Z + z0 - 1] : 0.0f;
+        u_window[plane][1][0] = u_left;
         // u[((x0 + plane - 1) * Y + y) * Z + z0 + 2]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
-        const float u_value_ = z0 + 2 < Z ? u[((x0 + plane - 1) * Y + y) * Z + z0 + 2] : 0.0f;
-        u_window[plane][1][3] = u_value_;
-        Vector<float, 2> u2_3 = {};
+        const float u_right = z0 + 2 < Z ? u[((x0 + plane - 1) * Y + y) * Z + z0 + 2] : 0.0f;
+        u_window[plane][1][3] = u_right;
+        Vector<float, 2> u2_row2 = {};
         if (y + 1 < Y) {
-            u2_3 = load<2>(&u[((x0 + plane - 1) * Y + y + 1) * Z + z0]);
+            u2_row2 = load<2>(&u[((x0 + plane - 1) * Y + y + 1) * Z + z0]);
         }
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[plane][2][v + 1] = u2_3.data[v];
+            u_window[plane][2][v + 1] = u2_row2.data[v];
         }
     }
-    Vector<float, 2> u2_ = {};
+    Vector<float, 2> u2_plane5_row1 = {};
     if (x0 + 4 < X) {
-        u2_ = load<2>(&u[((x0 + 4) * Y + y) * Z + z0]);
+        u2_plane5_row1 = load<2>(&u[((x0 + 4) * Y + y) * Z + z0]);
     }
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        u_window[5][1][v + 1] = u2_.data[v];
+        u_window[5][1][v + 1] = u2_plane5_row1.data[v];
     }
 
     #pragma unroll

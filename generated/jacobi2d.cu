@@ -55,35 +55,35 @@ extern "C" __global__ void __launch_bounds__(128) jacobi2d(
 
     // register windows: what the thread's outputs read
     float u_window[3][4];
-    Vector<float, 2> u2 = {};
+    Vector<float, 2> u2_row0 = {};
     if (i - 1 >= 0) {
         // u[(i - 1) * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-        u2 = load<2>(&u[(i - 1) * W + j0]);
+        u2_row0 = load<2>(&u[(i - 1) * W + j0]);
     }
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        u_window[0][v + 1] = u2.data[v];
+        u_window[0][v + 1] = u2_row0.data[v];
     }
     // u[i * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-    const auto u2_ = load<2>(&u[i * W + j0]);
+    const auto u2_row1 = load<2>(&u[i * W + j0]);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        u_window[1][v + 1] = u2_.data[v];
+        u_window[1][v + 1] = u2_row1.data[v];
     }
     // u[i * W + j0 - 1]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
-    const float u_value = j0 - 1 >= 0 ? u[i * W + j0 - 1] : 0.0f;
-    u_window[1][0] = u_value;
+    const float u_left = j0 - 1 >= 0 ? u[i * W + j0 - 1] : 0.0f;
+    u_window[1][0] = u_left;
     // u[i * W + j0 + 2]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
-    const float u_value_ = j0 + 2 < W ? u[i * W + j0 + 2] : 0.0f;
-    u_window[1][3] = u_value_;
-    Vector<float, 2> u2_2 = {};
+    const float u_right = j0 + 2 < W ? u[i * W + j0 + 2] : 0.0f;
+    u_window[1][3] = u_right;
+    Vector<float, 2> u2_row2 = {};
     if (i + 1 < H) {
         // u[(i + 1) * W + j0]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
-        u2_2 = load<2>(&u[(i + 1) * W + j0]);
+        u2_row2 = load<2>(&u[(i + 1) * W + j0]);
     }
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        u_window[2][v + 1] = u2_2.data[v];
+        u_window[2][v + 1] = u2_row2.data[v];
     }
 
     Vector<float, 2> next2;

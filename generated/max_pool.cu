@@ -92,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
             }
         }
         // x[(c * H + h) * W + 2 * j0 - 1]: 11 sectors, ideal 3 (lanes 16 bytes apart)
-        const float x_value = h >= 0 && h < H && 2 * j0 - 1 >= 0 ? x[(c * H + h) * W + 2 * j0 - 1] : -CUDART_INF_F;
-        x_window[row][0] = x_value;
+        const float x_left = h >= 0 && h < H && 2 * j0 - 1 >= 0 ? x[(c * H + h) * W + 2 * j0 - 1] : -CUDART_INF_F;
+        x_window[row][0] = x_left;
     }
 
     Vector<float, 2> y2;

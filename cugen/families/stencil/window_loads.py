@@ -184,9 +184,9 @@ class _WindowLoader:
             if low < center[1] and high >= center[0]:
                 self.vector_row(row, (max(low, center[0]), min(high, center[1] - 1)), scope)
             if low < center[0]:
-                self.scalar_row(row, (low, min(high, center[0] - 1)), scope)
+                self.scalar_row(row, (low, min(high, center[0] - 1)), scope, "left")
             if high >= center[1]:
-                self.scalar_row(row, (max(low, center[1]), high), scope)
+                self.scalar_row(row, (max(low, center[1]), high), scope, "right")
 
         return self.loads(tree, fill)
 
@@ -229,7 +229,7 @@ class _WindowLoader:
                 condition, guard = guard, None
             v = self._loop("v", 0, size)
             with nullcontext() if column is None and guard is None else self._block(scope):
-                vector = vector_of(window.source, window.footprint.array, size, self.lowering)
+                vector = self._vector(row)
             store = self._store(row, offset + v.symbol, vector.component(v.symbol))
             body = (*_load(vector, source, condition), unrolled(v, (store,)))
         if column is not None:
@@ -258,7 +258,7 @@ class _WindowLoader:
         coordinates = self._subscripts(row, self.start + offset)
         with nullcontext(scope) if column is None else self._block(scope, column) as inner:
             subscripts, guard, _ = within(self.lowering, window.footprint.read, coordinates, window.source, inner)
-            vector = vector_of(window.source, window.footprint.array, size, self.lowering)
+            vector = self._vector(row)
         inner.nodes += _load(
             vector, Access(window.source, subscripts, "load", size, span=window.footprint.read.span), guard
         )
@@ -267,7 +267,7 @@ class _WindowLoader:
             loop = Loop(column, integer(low), integer(high), step, unroll=True)
             scope.nodes.append(For(loop, tuple(inner.nodes)))
 
-    def scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+    def scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope, name: str = "value") -> None:
         """Scalar loads of a row, with bounds checks and the boundary mode."""
         low, high = columns
         column = self._loop("column", low, high + 1) if low < high else None
@@ -279,7 +279,7 @@ class _WindowLoader:
             access = Access(window.source, subscripts, "load", span=read.span)
             value: Expr = Element.of(access)
             if guard is not None:
-                local = Local(self.lowering.names.allocate(f"{window.footprint.array.lower()}_value"), read.dtype)
+                local = Local(self.lowering.names.allocate(f"{window.footprint.array.lower()}_{name}"), read.dtype)
                 checked = is_bounds_checked(self.lowering, read, access)
                 inner.nodes.append(Load(local, access, guard, otherwise, checked))
                 value = local
@@ -287,6 +287,17 @@ class _WindowLoader:
         if column is not None:
             loop = Loop(column, integer(low), integer(high + 1), window.column_step, unroll=True)
             scope.nodes.append(For(loop, tuple(inner.nodes)))
+
+    def _vector(self, row: tuple[Integer, ...]) -> Vector:
+        """`u2`, or `u2_plane0_row2` of a row whose numbers are constants: it is named as loops over rows are."""
+        window = self.window
+        counts = [count for dimension, count in enumerate(window.counts) if dimension != window.along]
+        which = tuple(
+            f"{_loop_name(len(row) - dimension)}{number}"
+            for dimension, (number, count) in enumerate(zip(row, counts, strict=True))
+            if number.is_Integer and count > 1
+        )
+        return vector_of(window.source, window.footprint.array, window.access_width, self.lowering, which=which)
 
     @contextmanager
     def _block(self, scope: Scope, loop: Index | None = None) -> Iterator[Scope]:
