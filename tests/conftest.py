@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where Python is told to write no bytecode, it goes to pytest's own cache: each worker would rewrite all tests, and
+    """Where Python is told to write no bytecode, it goes to pytest's cache: each worker would rewrite all tests, and
     each of the hundreds of interpreters that tests start would compile cugen, again."""
     if sys.dont_write_bytecode and hasattr(config, "cache"):
         sys.dont_write_bytecode = False
