@@ -235,7 +235,7 @@ def _of_loop(loop: Reduce | Scan) -> tuple[Expr, ...]:
 
 # By type, since planning looks at each node many times. Other nodes have no children.
 _CHILDREN: dict[type[Any], Callable[[Any], tuple[Expr, ...]]] = {
-    Read: lambda read: read.subscripts + tuple(dividend for dividend, _ in read.exact),
+    Read: lambda read: (*read.subscripts, *(dividend for dividend, _ in read.exact)) if read.exact else read.subscripts,
     Sample: lambda sample: sample.coordinates,
     Op: lambda op: op.args,
     Select: lambda select: (select.condition, select.then, select.orelse),
@@ -320,17 +320,23 @@ def bound_indices(expr: Expr) -> Iterator[Index]:
 
 def free_indices(expr: Expr) -> frozenset[str]:
     """The names of the free indices of an expression."""
-    if isinstance(expr, IndexValue):
-        return frozenset((expr.name,))
-    below = children(expr)
-    inner = frozenset[str]().union(*map(free_indices, below)) if below else frozenset[str]()
-    match expr:
-        case Reduce():
-            return inner - {index.name for index in expr.indices}
-        case Scan():
-            return (inner - {expr.inner.name}) | {expr.outer}
-        case _:
-            return inner
+    names: set[str] = set()
+    pending = [expr]
+    while pending:
+        match pending.pop():
+            case IndexValue(name=name):
+                names.add(name)
+            case Reduce() as loop:
+                names |= _free_in_loop(loop) - {index.name for index in loop.indices}
+            case Scan() as loop:
+                names |= (_free_in_loop(loop) - {loop.inner.name}) | {loop.outer}
+            case node:
+                pending.extend(children(node))
+    return frozenset(names)
+
+
+def _free_in_loop(loop: Reduce | Scan) -> frozenset[str]:
+    return frozenset[str]().union(*map(free_indices, children(loop)))
 
 
 def is_bool(expr: Expr) -> bool:

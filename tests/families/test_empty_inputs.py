@@ -50,6 +50,7 @@ def test_tiles(prove, boundary, width):
     prove(tiled(boundary), {"W": width}, sanitize=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("family", ["direct", "map", "stencil"])
 @pytest.mark.parametrize("boundary", FOLDS)
 def test_all_accesses_are_proved_in_bounds(boundary, family):

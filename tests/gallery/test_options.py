@@ -66,6 +66,7 @@ def test_each_operator_of_stores_is_in_the_ptx(gallery: dict[str, Spec], operato
     assert f"st.global.{operator}" in accesses(text)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
 @pytest.mark.parametrize(("load", "store"), [("ca", "wb"), ("cg", "cg"), ("cs", "cs"), ("lu", "wt")])
 def test_targets_without_functions_of_operators_have_the_instructions(dtype: str, load: str, store: str) -> None:

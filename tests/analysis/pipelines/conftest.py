@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -19,6 +20,7 @@ from cugen.spec.load import load_text
 Change = Callable[[Node], "tuple[Node, ...] | None"]  # what a node becomes; None: it stays
 
 
+@lru_cache(maxsize=64)
 def gemm(
     m: int | str = 4096,
     n: int | str = 4096,

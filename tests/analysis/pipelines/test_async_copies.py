@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ SPECS = Path(__file__).parents[3] / "specs"
 KINDS = ("float16", "bfloat16", "float32", "float64", "int8")
 
 
+@lru_cache(maxsize=64)
 def gemm(
     m: int | str = 4096,
     n: int | str = 4096,

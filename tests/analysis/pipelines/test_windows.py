@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,7 @@ SYNCHRONISATION = (
 )
 
 
+@lru_cache(maxsize=64)
 def convolution(schedule: str = "", filters: str = "K, 3, 3, C", result: str = "bfloat16", **sizes: object) -> Kernel:
     params = {"N": 32, "H": 56, "W": 56, "C": 128, "K": 256, **sizes}
     w = "k, r, s, c" if filters.startswith("K") else "r, s, c, k"

@@ -53,6 +53,7 @@ def test_others_stay_in_one_launch(n, d):
     assert launch.family == "rowwise"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_results_are_right(value, dtype):

@@ -101,6 +101,7 @@ def test_products_of_three_arrays_are_gemms_and_right(compute, arrays, families)
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("compute", "arrays"),
     [

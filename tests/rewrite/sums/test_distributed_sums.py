@@ -49,6 +49,7 @@ def test_a_sum_over_the_rows_of_a_product_is_no_product(compute):
     assert launched(kernel_of(compute, "N: 2048, K: 1024, V: 1024")) == {"reduce"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 @pytest.mark.parametrize("compute", OF_ROWS)
 def test_its_results_are_right(compute, dtype):
@@ -88,6 +89,7 @@ def test_short_sums_stay_in_one_launch():
     assert len(kernel_of(f"{LINEAR}\ny[n] = sum(h[n, v], v)", "N: 8, K: 8, V: 8").plan.kernels) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", ["t{0}[n] * t{0}[n]", "t{0}[n] + t{0}[n] * b[n]"])
 def test_a_chain_of_temporaries_that_are_read_twice_each_is_planned(step):
     """With all of them inlined, a value of 2^40 terms would come of it."""

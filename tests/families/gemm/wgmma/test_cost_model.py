@@ -56,7 +56,10 @@ def is_held_back(shape: Shape) -> bool:
     return int(hashlib.md5(str(shape[:3]).encode()).hexdigest(), 16) % 3 == 0
 
 
-@pytest.fixture(scope="module", params=[pytest.param(DRAWN, marks=pytest.mark.slow), TILES, CHOICES, CLUSTERS, SWAPPED])
+@pytest.fixture(
+    scope="module",
+    params=[*(pytest.param(name, marks=pytest.mark.slow) for name in (DRAWN, TILES)), CHOICES, CLUSTERS, SWAPPED],
+)
 def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
     path = Path(__file__).parents[3] / "data" / str(request.param)
