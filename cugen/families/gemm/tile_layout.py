@@ -25,7 +25,8 @@ class OperandTile:
     `copy_width` is the vector width of copies along its contiguous dimension, in elements. `pad` is the padding of its
     rows that the spec requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's
     contiguous dimension. `is_swizzled`: the spec requests an xor swizzle. `window_indices`: those that each copy
-    computes, of an operand read at computed subscripts; `window_elements`: those of the array, which several taps read.
+    computes, of an operand read at computed subscripts; `elements`: those of the array, which several taps of a window
+    read, or several matrices of a batch; 0 if unknown.
     """
 
     is_along_m: bool
@@ -35,7 +36,7 @@ class OperandTile:
     pad: int | None = None
     is_swizzled: bool = False
     window_indices: int = 0
-    window_elements: int = 0
+    elements: int = 0
 
     def of(self, m: int, n: int) -> int:
         """The number that belongs to the operand, of two along M and N."""

@@ -14,7 +14,7 @@ from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
-from cugen.families.gemm.wgmma.operands.tiles import matrix_box, tensor_array, tensor_refusals, tensor_subscripts
+from cugen.families.gemm.wgmma.operands.tiles import matrix_box, store_refusals, tensor_array, tensor_subscripts
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
@@ -37,7 +37,7 @@ from cugen.plan.nodes import (
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
 from cugen.plan.symbols import INT32_MAX, Integer, Mod, bounds, integer
 from cugen.plan.traversal.walking import walk_nodes
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, Read, free_indices, walk
 
 _STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
 PAIR = 2  # adjacent columns of a lane
@@ -55,7 +55,7 @@ def stores_by_tma(contraction: Contraction) -> bool:
     (statement,) = stored
     array = request.context.arrays[statement.target]
     is_read = any(read.array == statement.target for read in request.reads())
-    refused = any(tensor_refusals(array, statement.subscripts, contraction.contiguous.name, request.context))
+    refused = any(store_refusals(contraction, array, statement.subscripts))
     refused = refused or (not contraction.is_swapped and stored_width(request, contraction.n, PAIR) < PAIR)
     return array.dtype.bytes == _STORED_BYTES and not is_read and not refused
 
@@ -124,8 +124,7 @@ class TensorStoreEpilogue(Epilogue):
         n = thread.tile_origin[self.contraction.n.name] + config.chunk_n * c
         batch = {index.name: self.lowering.symbols[index.name] for index in self.contraction.batch}
         coordinates = {self.contraction.m.name: m, self.contraction.n.name: n, **batch}
-        read = (coordinates[sub.name] for sub in self.statement.subscripts if isinstance(sub, IndexValue))
-        target = tensor_subscripts(self.output, tuple(read), self.request.context)
+        target = tensor_subscripts(self.output, self.statement.subscripts, coordinates, self.request.context)
         store = TensorStore(
             Access(self.target, target, "tensor_store"),
             Access(self.tile, (self.warpgroup, buffer, integer(0), integer(0)), "tensor_load"),
