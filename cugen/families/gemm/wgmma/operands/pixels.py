@@ -159,8 +159,7 @@ def padded_channels(contraction: Contraction, block_k: int) -> int | None:
 
 
 def padding_refusal(contraction: Contraction, block_k: int) -> str:
-    """Why the other operand can't have the padded channels of a window, or empty: K is two dimensions of its tensor
-    map, which copies at most three."""
+    """Why the other operand can't have the padded channels of a window, or empty: `TapTiles` describe a matrix."""
     batch = {index.name for index in contraction.batch}
     if padded_channels(contraction, block_k) is None:
         return ""
