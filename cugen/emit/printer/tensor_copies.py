@@ -26,6 +26,7 @@ def tensor_copy_of(name: str) -> tuple[str, dict[str, Any]] | None:
         "parameters": ", ".join(f"int {name}" for name in names),
         "coordinates": ", ".join(f'"r"({name})' for name in names),
         "box": f"{{{', '.join(operands)}}}",
+        "blocks": f"%{_FIRST_OPERAND[kind] + rank}",
         "is_long": rank > _SHORT_RANK,
     }
     return f"tma_{kind}{multicast}", variables
