@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from cugen.analysis.bounds.proof import bounds_of
 from cugen.families.gemm.problem import problem_of, read_elements
 from cugen.toolchain.cuda import compile_cubin, compilers
 from tests.families.gemm.wgmma.conftest import contraction_of
@@ -205,3 +206,22 @@ def test_the_compiler_has_no_warning(made, schedule: str) -> None:
         pytest.skip("no CUDA compiler on this machine")
     drawn = draw(SCHEDULES.index(schedule))
     assert compile_cubin(made(drawn.text).source, "k", "sm_90a").warnings == ()
+
+
+@pytest.mark.parametrize("n", [64, 512], ids=["one column of tiles", "several"])
+@pytest.mark.parametrize("batch", [("z",), ("y", "z")], ids=["a batch index", "two"])
+def test_results_of_any_number_of_matrices_of_any_rows_are_in_bounds(made, batch: tuple[str, ...], n: int) -> None:
+    """Threads store them, at coordinates of which no size but N is known."""
+    of_batch = ", ".join(batch)
+    sizes = ", ".join(f"{name.upper()}: {{range: [1, 4096]}}" for name in ("m", *batch))
+    kernel = made(f"""
+target: sm_90a
+params: {{{sizes}, N: {n}, K: 128}}
+arrays:
+  A: {{shape: [{of_batch.upper()}, M, K], dtype: bfloat16}}
+  B: {{shape: [{", ".join(reversed(batch)).upper()}, N, K], dtype: bfloat16}}
+  C: {{shape: [{of_batch.upper()}, M, N], dtype: float32}}
+compute: C[{of_batch}, m, n] = sum(A[{of_batch}, m, k] * B[{", ".join(reversed(batch))}, n, k], k)
+schedule: {{family: wgmma}}
+""")
+    assert {claim.verdict for claim in bounds_of(kernel.plan)} == {"proved"}

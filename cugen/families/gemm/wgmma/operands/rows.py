@@ -1,7 +1,7 @@
 """Which contraction of a request wgmma computes. Where A and the output have several indices that B hasn't, one is M:
 
     C[b, i, m, n] = sum(A[b, i, m, k] * B[b, k, n], k)
-has tiles whose rows are along i or along m. A short M leaves rows of a tile unused; the indices that aren't M are a batch.
+has tiles whose rows are along i or along m, and the other indices are a batch. A short M leaves rows of a tile unused.
 """
 
 from __future__ import annotations
