@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 159acf948d70c6a5, text ed374709cd895ecf.
+// Input 124d77a307390dbc, text cbc11543448c265f.

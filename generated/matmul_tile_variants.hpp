@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 159acf948d70c6a5, text 53ea61600b40af6c.
+// Input 124d77a307390dbc, text feab187699ba20ba.
