@@ -9,6 +9,7 @@ import pytest
 
 from cugen.analysis.bounds.proof import bounds_of
 from cugen.families.gemm.problem import problem_of, read_elements
+from cugen.runtime.honesty import check_honesty
 from cugen.toolchain.cuda import compile_cubin, compilers
 from tests.families.gemm.wgmma.conftest import contraction_of
 
@@ -225,3 +226,13 @@ compute: C[{of_batch}, m, n] = sum(A[{of_batch}, m, k] * B[{", ".join(reversed(b
 schedule: {{family: wgmma}}
 """)
     assert {claim.verdict for claim in bounds_of(kernel.plan)} == {"proved"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(len(SCHEDULES)))
+def test_traced_accesses_match_the_plan(made, seed: int) -> None:
+    drawn = draw(seed)
+    kernel = made(drawn.text)
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), drawn.params)
+    assert trace.compared > 0
+    assert not trace.mismatches
