@@ -201,6 +201,7 @@ def test_a_read_at_computed_batch_subscripts_is_a_matrix_where_no_images_have_it
     assert reasons("wgmma", text) == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_compiler_has_no_warning(made, schedule: str) -> None:
     if not compilers():
@@ -236,3 +237,12 @@ def test_traced_accesses_match_the_plan(made, seed: int) -> None:
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), drawn.params)
     assert trace.compared > 0
     assert not trace.mismatches
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("options", ["", ", multicast: 2", ", swap_ab: true"])
+def test_a_block_loops_over_tiles_of_several_matrices(prove, options: str) -> None:
+    """300 tiles, of two rows in each of 150 matrices, on 132 blocks."""
+    schedule = f"wgmma, block: {{m: 64, n: 64}}{options}"
+    text = ROWS.replace("X: 3", "X: 30").replace("wgmma", schedule)
+    prove(text)
