@@ -14,7 +14,13 @@ from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
-from cugen.families.gemm.wgmma.operands.tiles import matrix_box, store_refusals, tensor_array, tensor_subscripts
+from cugen.families.gemm.wgmma.operands.tiles import (
+    matrix_box,
+    store_refusals,
+    tensor_array,
+    tensor_subscripts,
+    within_indices,
+)
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
@@ -92,7 +98,9 @@ class TensorStoreEpilogue(Epilogue):
         names, (rows, columns) = thread.lowering.names, self.box
         box = matrix_box(self.output, statement.subscripts, self.row_index.name, self.box, context)
         name = names.allocate(f"{self.output.symbol}_map")
-        self.target = tensor_array(self.output, box, columns * self.output.dtype.bytes, name, context)
+        extents = {index.name: context.extent(index) for index in (self.contraction.m, self.contraction.n)}
+        stored = within_indices(self.output, statement.subscripts, extents)
+        self.target = tensor_array(stored, box, columns * self.output.dtype.bytes, name, context)
         shape = (self.wgmma_config.consumers, self.wgmma_config.store_buffers, rows, columns)
         tile = dense_array(names.allocate("c_tile"), self.output.dtype, shape, "shared")
         self.tile = replace(tile, name=self.output.name, dynamic=True, dynamic_offset=offset)

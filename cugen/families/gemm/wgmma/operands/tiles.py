@@ -87,6 +87,16 @@ def layout_refusal(contraction: Contraction, operand: Operand, instruction: Wgmm
     return _layout_refusal(operand.array, operand.read.subscripts, along, contraction.context)
 
 
+def within_indices(array: Array, subscripts: tuple[Expr, ...], extents: Mapping[str, Integer]) -> Array:
+    """The part of an array that indices with these extents number, which may have fewer values than its dimensions:
+    TMA copies nothing beyond."""
+    shape = []
+    for sub, size in zip(subscripts, array.shape, strict=True):
+        extent = extents.get(sub.name, size) if isinstance(sub, IndexValue) else size
+        shape.append(size if (extent - size).expand() == 0 else extent)
+    return replace(array, shape=tuple(shape))
+
+
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
     """The array as a tensor map named `name` copies it: its dimensions by stride, the contiguous one last, as those of
     `box` are."""
@@ -200,15 +210,17 @@ class OperandTiles:
         names, context = lowering.names, contraction.context
         of_rows = operand.mn if operand.is_k_major else contraction.k
         box = matrix_box(array, read.subscripts, of_rows.name, sizes, context)
-        source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
+        extents = {index.name: context.extent(index) for index in (operand.mn, contraction.k)}
+        copied = within_indices(array, read.subscripts, extents)
+        source = tensor_array(copied, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         shape = _tile_shape(operand, config)
         tile = dense_array(names.allocate(tile_name(read.array)), array.dtype, (config.stages, *shape), "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
-        copied = -(-extent // row) // _shares(operand, config)  # blocks, of an MN-major tile
-        is_looped = copied > 1 and not operand.is_k_major
-        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(copied, 1) - 1))
+        blocks = -(-extent // row) // _shares(operand, config)  # of an MN-major tile
+        is_looped = blocks > 1 and not operand.is_k_major
+        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(blocks, 1) - 1))
         if is_looped:
             lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
