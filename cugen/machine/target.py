@@ -18,6 +18,7 @@ TEXTURE_ALIGNMENT = 512
 TEXTURE_PITCH_ALIGNMENT = 32
 # Of the address and the pitches of a tensor map (CUDA driver API).
 TENSOR_ALIGNMENT = 16
+MAX_TENSOR_DIMENSIONS = 5
 # Of a grid along x from 3.0 on.
 MAX_BLOCKS = 2**31 - 1
 

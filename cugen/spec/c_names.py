@@ -30,9 +30,10 @@ _GENERATED = """
     k_major_matrix mn_major_matrix fence_proxy_async prefetch_tensor_map setmaxnreg_dec setmaxnreg_inc
     elect_one
     mbarrier_arrive mbarrier_arrive_cluster mbarrier_arrive_expect_tx mbarrier_init mbarrier_init_fence mbarrier_wait
-    tma_load_2d tma_load_3d tma_load_2d_multicast tma_load_3d_multicast
+    tma_load_2d tma_load_3d tma_load_4d tma_load_5d
+    tma_load_2d_multicast tma_load_3d_multicast tma_load_4d_multicast tma_load_5d_multicast
     tma_load_im2col_3d tma_load_im2col_4d tma_load_im2col_5d
-    tma_store_2d tma_store_3d tma_store_commit tma_store_wait_read
+    tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_store_commit tma_store_wait_read
     shared_memory cluster cooperative_groups stream status workspace allocates
 """
 # Bessel functions, which no generated code calls: a variable of a kernel may hide one, as `j0`, the first of a tile's

@@ -90,13 +90,35 @@ class Forms:
 
     def _quotient(self, a: AffineForm, b: AffineForm) -> AffineForm | None:
         """`a // b`; None where b isn't provably positive."""
-        is_positive = (
-            b.constant >= 1 if b.is_constant else is_provably_nonnegative(b - 1, self.axioms([b]), self.params)
-        )
-        if not is_positive:
+        if not self._is_positive(b):
             return None
+        if (bounded := self._quotient_by_extremum(a, b)) is not None:
+            return bounded
         quotient = floor_quotient(a, b)
         return sum((self._named(atom).scaled(c) for atom, c in quotient.terms), AffineForm((), quotient.constant))
+
+    def _quotient_by_extremum(self, a: AffineForm, b: AffineForm) -> AffineForm | None:
+        """`a // b` as a variable with a number as its upper bound, where b depends on an extremum: the quotient of the
+        greatest values, if `a` is less than the next multiple of b in each case."""
+        (low, high), (_, divisor) = self.interval(a), self.interval(b)
+        if not self.cases([b]) or low is None or low < 0 or high is None or divisor is None:
+            return None
+        variable, last = Variable(f"({a.key}) // ({b.key})"), high // divisor
+        form = atom_form(variable)
+        product = multiply(b, form)
+        if product is None or not self._holds(b.scaled(last + 1) - 1 - a):
+            return None
+        if variable not in self._axioms:
+            self._define(variable, (0, last), a - product, product + b - 1 - a)
+        return form
+
+    def _is_positive(self, form: AffineForm) -> bool:
+        return form.constant >= 1 if form.is_constant else self._holds(form - 1)
+
+    def _holds(self, goal: AffineForm) -> bool:
+        """Whether a form is provably nonnegative, in each case of an extremum in it."""
+        cases = next(iter(self.cases([goal]).values()), ((),))
+        return all(is_provably_nonnegative(goal, (*case, *self.axioms([goal, *case])), self.params) for case in cases)
 
     def _named(self, atom: Atom) -> AffineForm:
         """A quotient by a number as a variable."""

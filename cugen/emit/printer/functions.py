@@ -5,6 +5,7 @@ from __future__ import annotations
 import jinja2
 
 from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.tensor_copies import tensor_copy_of
 from cugen.emit.printer.wgmma import wgmma_variables
 from cugen.machine.wgmma import instruction_of_name
 from cugen.spec.parse.keys import LOAD_OPERATORS, STORE_OPERATORS
@@ -34,6 +35,9 @@ def host_function_text(env: jinja2.Environment, name: str, kind: str) -> str:
 def _definition(env: jinja2.Environment, name: str, kind: str) -> str:
     if (instruction := instruction_of_name(name)) is not None:
         return env.get_template("functions/wgmma.cu.j2").render(wgmma_variables(*instruction))
+    if (tensor_copy := tensor_copy_of(name)) is not None:
+        template, variables = tensor_copy
+        return env.get_template(f"functions/{template}.cu.j2").render(variables)
     if name in (*_CACHED, *_PTX):
         access, operator = name.split("_")[:2]
         short = {"load": "ld", "store": "st"}[access]

@@ -5,7 +5,7 @@ to its minimum or maximum, where a family asks for such."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -258,7 +258,7 @@ def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, W
     if broadcast:
         return Refusal(f"takes output indices on which an operand depends; none depends on {broadcast[0]}")
     matrices = tuple(read for read in reads if read not in windows)
-    free = [index for index in order if _is_plain(index.name, matrices)]
+    free = [index for index in order if is_plain(index.name, matrices)]
     n = next((i for i in free if not all(i.name in _moving(read, windows) for read in reads)), None)
     a_reads = tuple(read for read in reads if n and n.name not in _moving(read, windows))
     b_reads = tuple(read for read in reads if read not in a_reads)
@@ -287,8 +287,8 @@ def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, W
         n=n,
         k=k,
         batch=batch,
-        a_operands=tuple(_operand(request, read, m, k, windows.get(read), is_along_m=True) for read in a_reads),
-        b_operands=tuple(_operand(request, read, n, k, windows.get(read), is_along_m=False) for read in b_reads),
+        a_operands=tuple(operand_of(request, read, m, k, windows.get(read), is_along_m=True) for read in a_reads),
+        b_operands=tuple(operand_of(request, read, n, k, windows.get(read), is_along_m=False) for read in b_reads),
     )
 
 
@@ -334,7 +334,7 @@ def _folds(read: Read, windows: Mapping[Read, Window]) -> bool:
     return read in windows and read.boundary is not None and read.boundary.mode != "zero"
 
 
-def _is_plain(name: str, reads: tuple[Read, ...]) -> bool:
+def is_plain(name: str, reads: Sequence[Read]) -> bool:
     """Whether the index is at most one bare subscript of each operand, and in no compound one."""
     mentions = ([name in free_indices(sub) for sub in read.subscripts].count(True) for read in reads)
     return all(_bare(read).count(name) == count <= 1 for read, count in zip(reads, mentions, strict=True))
@@ -377,7 +377,10 @@ def _names(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, IndexValue | ParamValue))
 
 
-def _operand(request: Request, read: Read, mn: Index, k: Index, window: Window | None, *, is_along_m: bool) -> Operand:
+def operand_of(
+    request: Request, read: Read, mn: Index, k: Index, window: Window | None, *, is_along_m: bool
+) -> Operand:
+    """The operand of a read, whose rows or columns are numbered by `mn`."""
     array, memory = request.context.arrays[read.array], request.context.spec.array(read.array).memory
     if window is not None:
         return Operand(read, array, memory, mn, is_along_m, window.is_contiguous_along(k.name, array), window=window)

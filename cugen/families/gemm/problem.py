@@ -17,7 +17,6 @@ from cugen.machine import Device, Target, default_device
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
 from cugen.plan.alignment import divisor
-from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Index
 
 # Registers of a thread besides accumulators and fragments, as ptxas allocates them for sm_90.
@@ -72,7 +71,7 @@ def problem_of(contraction: Contraction) -> Problem:
             pad=operand.memory.pad if operand.memory.space == "shared" else None,
             is_swizzled=operand.memory.swizzle,
             window_indices=0 if operand.window is None else operand.window.indices,
-            window_elements=0 if operand.window is None else _max_elements(contraction, operand),
+            elements=_planned_elements(contraction, operand),
             has_async_copies=has_async_copies(contraction, operand),
         )
         for operand in contraction.operands
@@ -106,14 +105,14 @@ def has_async_copies(contraction: Contraction, operand: Operand) -> bool:
     return has_address and "async_copy" in contraction.request.target.shared_kinds
 
 
-def _max_elements(contraction: Contraction, operand: Operand) -> int:
-    return math.prod(bounds(extent, contraction.context.ranges)[1] for extent in operand.array.shape)
+def _planned_elements(contraction: Contraction, operand: Operand) -> int:
+    return math.prod(map(contraction.context.planned, operand.array.shape))
 
 
 def read_elements(problem: Problem, operand: OperandTile) -> int:
     """Elements of an operand that are read from device memory, of the whole batch and once each."""
     elements = problem.batch * operand.of(problem.m, problem.n) * problem.k
-    return min(elements, operand.window_elements or elements)
+    return min(elements, operand.elements or elements)
 
 
 def _planned_extent(contraction: Contraction, index: Index) -> int:

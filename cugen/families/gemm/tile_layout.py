@@ -25,8 +25,8 @@ class OperandTile:
     `copy_width` is the vector width of copies along its contiguous dimension, in elements. `pad` is the padding of its
     rows that the spec requests, in elements; None if it doesn't place the operand. `is_k_major`: K is the operand's
     contiguous dimension. `is_swizzled`: the spec requests an xor swizzle. `window_indices`: those that each copy
-    computes, of an operand read at computed subscripts; `window_elements`: those of the array, which several taps read.
-    `has_async_copies`: target and memory space have them.
+    computes, of an operand read at computed subscripts; `elements`: those of the array, which several taps of a window
+    read, or several matrices of a batch; 0 if unknown. `has_async_copies`: target and memory space have them.
     """
 
     is_along_m: bool
@@ -36,7 +36,7 @@ class OperandTile:
     pad: int | None = None
     is_swizzled: bool = False
     window_indices: int = 0
-    window_elements: int = 0
+    elements: int = 0
     has_async_copies: bool = True
 
     def of(self, m: int, n: int) -> int:

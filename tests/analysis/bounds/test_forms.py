@@ -21,6 +21,7 @@ X, Y, N = symbol("x"), symbol("y"), symbol("N")
 RANGES = {X: (0, 6), Y: (0, 4)}
 SIZE = Param("N", None, minimum=2, maximum=12, multiple_of=2)
 SIZES = range(2, 13, 2)
+EXTREMA = (Minimum(N - 1, integer(3)), Minimum(X + 1, integer(4)), Maximum(Y, integer(2)))  # all positive
 
 
 def _combined(parts: st.SearchStrategy[Integer]) -> st.SearchStrategy[Integer]:
@@ -34,6 +35,8 @@ def _combined(parts: st.SearchStrategy[Integer]) -> st.SearchStrategy[Integer]:
         st.builds(Mod, parts, divisors),
         st.builds(FloorDiv, parts, st.just(N)),
         st.builds(Mod, parts, st.just(N)),
+        st.builds(FloorDiv, parts, st.sampled_from(EXTREMA)),
+        st.builds(Mod, parts, st.sampled_from(EXTREMA)),
         st.builds(BitXor, natural, st.builds(lambda a, n: a * n, natural, st.sampled_from([1, 2, 4]))),
         st.builds(Minimum, parts, parts),
         st.builds(Maximum, parts, parts),
@@ -113,3 +116,12 @@ def test_equal_quotients_are_one_variable_so_that_a_remainder_adds_up_again():
     assert search.holds(forms.form(whole), known)
     assert search.holds(forms.form(-whole), known)
     assert not search.holds(forms.form(whole - 1), known)
+
+
+def test_a_quotient_by_an_extremum_is_bounded_where_it_is_in_each_case():
+    """As a tile's column: tiles of up to four rows, of N in all, are numbered column by column."""
+    forms, tile = _forms(), symbol("tile")
+    forms.declare(tile, (0, 11), forms.form(N) - 1 - forms.form(tile))
+    rows = Minimum(N - 4 * FloorDiv(tile, integer(4)), integer(4))
+    assert forms.interval(forms.form(FloorDiv(Mod(tile, integer(4)), rows))) == (0, 0)
+    assert forms.interval(forms.form(FloorDiv(Mod(tile, integer(5)), rows))) != (0, 0)

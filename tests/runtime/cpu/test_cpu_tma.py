@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import accumulate, product
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -28,28 +29,32 @@ extern "C" __global__ void k(const int* P, const unsigned char* A, unsigned char
   unsigned long long* const barrier = reinterpret_cast<unsigned long long*>(shared_memory + 65536);
   const bool is_store = P[0];
   const unsigned rank = P[1], image_bytes = P[2];
-  unsigned char* const target = shared_memory + P[17];
+  unsigned char* const target = shared_memory + P[21];
   CUtensorMap map = {is_store ? out : const_cast<unsigned char*>(A), {}, {}, {}, rank, P[3], P[4], P[5]};
-  for (int d = 0; d < 3; ++d) {
+  for (int d = 0; d < 5; ++d) {
     map.sizes[d] = P[6 + d];
-    map.box[d] = P[9 + d];
-    map.strides[d] = d == 0 ? map.element_bytes : P[12 + d];
+    map.box[d] = P[11 + d];
+    map.strides[d] = d == 0 ? map.element_bytes : P[16 + d];
   }
-  const int x = P[18], y = P[19], z = P[20];
+  const int x = P[22], y = P[23], z = P[24], u = P[25], v = P[26];
   if (threadIdx.x == 0) {
     if (is_store) {
       for (unsigned i = 0; i < image_bytes; ++i) target[i] = A[i];
       fence_proxy_async();
-      if (P[21] == 2) tma_store_2d(&map, target, x, y);
-      else tma_store_3d(&map, target, x, y, z);
+      if (P[27] == 2) tma_store_2d(&map, target, x, y);
+      if (P[27] == 3) tma_store_3d(&map, target, x, y, z);
+      if (P[27] == 4) tma_store_4d(&map, target, x, y, z, u);
+      if (P[27] == 5) tma_store_5d(&map, target, x, y, z, u, v);
       tma_store_commit();
       tma_store_wait_read<0>();
     } else {
       mbarrier_init(barrier, 1);
       mbarrier_init_fence();
       mbarrier_arrive_expect_tx(barrier, image_bytes);
-      if (P[21] == 2) tma_load_2d(target, &map, barrier, x, y);
-      else tma_load_3d(target, &map, barrier, x, y, z);
+      if (P[27] == 2) tma_load_2d(target, &map, barrier, x, y);
+      if (P[27] == 3) tma_load_3d(target, &map, barrier, x, y, z);
+      if (P[27] == 4) tma_load_4d(target, &map, barrier, x, y, z, u);
+      if (P[27] == 5) tma_load_5d(target, &map, barrier, x, y, z, u, v);
       mbarrier_wait(barrier, 0);
       for (unsigned i = 0; i < image_bytes; ++i) out[i] = target[i];
     }
@@ -82,12 +87,13 @@ class Copy:
         return int(np.prod(self.box)) * self.element_bytes
 
     def parameters(self, *, is_store: bool) -> Array:
-        sizes, box, first = ((*reversed(x), 0)[:3] for x in (self.shape, self.box, self.first))
-        strides = (0, self.pitch, self.pitch * self.shape[-2])
+        sizes, box, first = ((*reversed(x), 0, 0, 0)[:5] for x in (self.shape, self.box, self.first))
+        rows = accumulate(reversed(self.shape[1:-1]), mul, initial=self.pitch)
+        strides = (0, *rows, 0, 0, 0)[:5]
         flags = (self.swizzle, self.element_bytes, int(self.rounds_to_tf32))
         numbers = (int(is_store), len(self.box), self.image_bytes, *flags, *sizes, *box, *strides)
         rank = self.instruction_rank or len(self.box)
-        return np.array([*numbers, 0, 0, self.offset, *first, rank], np.int32)
+        return np.array([*numbers, self.offset, *first, rank], np.int32)
 
     def swizzled(self, offset: int) -> int:
         """The PTX ISA's swizzling modes, of a row of so many bytes."""
@@ -140,12 +146,13 @@ def line_of(text: str) -> int:
 @st.composite
 def copies(draw: st.DrawFn) -> Copy:
     """Boxes that TMA may copy, inside the tensor, over its edges or outside."""
-    rank = draw(st.sampled_from([2, 3]))
+    rank = draw(st.sampled_from([2, 3, 4, 5]))
     size = draw(st.sampled_from([1, 2, 4, 8]))
     swizzle = draw(st.sampled_from([0, 32, 64, 128]))
     row_bytes = swizzle or 16 * draw(st.integers(1, 16))
-    box = (*(draw(st.integers(1, 6)) for _ in range(rank - 1)), row_bytes // size)
-    shape = (*(draw(st.integers(1, 12)) for _ in range(rank - 1)), draw(st.integers(1, 200)))
+    longest = 6 if rank <= 3 else 3
+    box = (*(draw(st.integers(1, longest)) for _ in range(rank - 1)), row_bytes // size)
+    shape = (*(draw(st.integers(1, 2 * longest)) for _ in range(rank - 1)), draw(st.integers(1, 200)))
     first = tuple(draw(st.integers(-b - 1, s + 1)) for b, s in zip(box, shape, strict=True))
     return Copy(
         shape, box, first, size, swizzle, -(-shape[-1] * size // 16) * 16, offset=1024 * draw(st.integers(0, 2))

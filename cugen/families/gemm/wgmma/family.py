@@ -8,7 +8,7 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.channels_last import with_channels_last
-from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
+from cugen.families.contraction.recognition import Contraction, request_refusals
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
@@ -19,6 +19,7 @@ from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.operands.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
+from cugen.families.gemm.wgmma.operands.rows import recognise_gemm
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
@@ -41,7 +42,7 @@ _COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its config, or why there is none that wgmma computes."""
-    contraction = recognise(request, takes_windows=True)
+    contraction = recognise_gemm(request, takes_windows=True)
     if isinstance(contraction, Refusal):
         return Refusals((contraction,))
     if reason := WGMMA.why_not(request.target):
@@ -75,7 +76,7 @@ def predicted_seconds(request: Request) -> float | None:
     """The predicted time of the launch; None where the family refuses the request."""
     if not FAMILY.takes(request):
         return None
-    contraction = recognise(request, takes_windows=True)
+    contraction = recognise_gemm(request, takes_windows=True)
     assert isinstance(contraction, Contraction)
     instruction = _instruction_of(contraction)
     assert instruction is not None
@@ -134,8 +135,6 @@ def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal("multiplies whole matrices, of which a condition masks single terms")
     if contraction.context.min_extent(contraction.k) < 1:
         yield Refusal(f"overwrites its accumulators by the first terms, and {contraction.k.name} may have none")
-    if len(contraction.batch) > 1:
-        yield Refusal("takes one batch index")
     if contraction.tunables.get("cores") == "cuda":
         yield Refusal("multiplies on tensor cores", "schedule.cores")
     if contraction.request.schedule.thread:
@@ -197,7 +196,7 @@ def split(single: Single) -> Steps | None:
     request = single.request()
     if WGMMA.is_on(request.target) and (steps := with_channels_last(single, FAMILY.takes)) is not None:
         return steps
-    contraction = recognise(request) if WGMMA.is_on(request.target) and Reduce in request.node_kinds() else None
+    contraction = recognise_gemm(request) if WGMMA.is_on(request.target) and Reduce in request.node_kinds() else None
     if not isinstance(contraction, Contraction) or any(_form_refusals(contraction)):
         return None
     instruction = _instruction_of(contraction)
@@ -220,7 +219,7 @@ def _copies_pay_off(single: Single, contraction: Contraction, instruction: Wgmma
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
     product = steps.statements[-1]
     stored = (product.target,)  # also where it is a temporary
-    copied = recognise(Request("", Group((product,)), context, single.schedule, single.target, stored))
+    copied = recognise_gemm(Request("", Group((product,)), context, single.schedule, single.target, stored))
     if not isinstance(copied, Contraction) or isinstance(config := choose_config(copied, instruction), Refusal):
         return False
     problem, names = problem_of(copied), {array.name for array in steps.temporaries}

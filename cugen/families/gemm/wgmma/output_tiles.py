@@ -121,6 +121,8 @@ class OutputTiles:
     def _rasterised(self, tile: Integer, nodes: list[Node]) -> tuple[Integer, Integer]:
         """The row and column of a tile's number: `raster` rows of tiles at a time, column by column."""
         raster, tiles_m = self.config.raster, self.cluster_rows
+        if tiles_m != 1 and self.cluster_columns == 1:
+            return tile, integer(0)
         if bounds(tiles_m, self.lowering.ranges)[1] <= raster:
             return Mod(tile, tiles_m), FloorDiv(tile, tiles_m)
         lines, order = ("columns", "row by row") if self.contraction.is_swapped else ("rows", "column by column")

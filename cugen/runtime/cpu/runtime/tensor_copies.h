@@ -21,9 +21,14 @@ struct Box {
   char* start;
   int line;
 
-  uint32_t extent(unsigned d) const { return d < map.rank && !(map.is_im2col && d > 1) ? map.box[d] : 1; }
+  unsigned dimensions() const { return map.is_im2col ? 2 : map.rank; }  // of the box
   size_t row_bytes() const { return size_t{map.box[0]} * map.element_bytes; }
-  size_t bytes() const { return row_bytes() * extent(1) * extent(2); }
+  size_t rows() const {
+    size_t count = 1;
+    for (unsigned d = 1; d < dimensions(); ++d) count *= map.box[d];
+    return count;
+  }
+  size_t bytes() const { return row_bytes() * rows(); }
   MemoryRange range() const { return {start, bytes()}; }
 };
 
@@ -76,13 +81,17 @@ void for_each_pixel(const Box& box, const Action& action) {
 template <class Action>
 void for_each_row(const Box& box, const Action& action) {
   if (box.map.is_im2col) return for_each_pixel(box, action);
-  const auto index = [&](unsigned d, uint32_t inside) {
-    return d < box.map.rank ? int64_t{box.first.index[d]} + inside : 0;
-  };
+  RowIndex inside = {};
   char* start = box.start;
-  for (uint32_t z = 0; z < box.extent(2); ++z)
-    for (uint32_t y = 0; y < box.extent(1); ++y, start += box.row_bytes())
-      action(row_at(box, {0, index(1, y), index(2, z)}), start);
+  for (size_t number = 0; number < box.rows(); ++number, start += box.row_bytes()) {
+    RowIndex row = inside;
+    for (unsigned d = 1; d < box.map.rank; ++d) row[d] += box.first.index[d];
+    action(row_at(box, row), start);
+    for (unsigned d = 1; d < box.map.rank; ++d) {
+      if (++inside[d] < int64_t{box.map.box[d]}) break;
+      inside[d] = 0;
+    }
+  }
 }
 
 // Calls `action(address, bytes)` for the pieces of shared memory whose elements are inside the tensor.

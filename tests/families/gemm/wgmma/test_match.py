@@ -13,12 +13,12 @@ from tests.families.gemm.wgmma.conftest import RESULTS, product
 
 OF_BATCHES = """
 target: sm_90a
-params: {M: 256, N: 256, K: 256, Y: 3, Z: 2}
+params: {M: 256, N: 256, K: 256, W: 2, X: 3, Y: 5, Z: 2}
 arrays:
-  A: {shape: [Y, Z, M, K], dtype: bfloat16}
-  B: {shape: [Z, Y, N, K], dtype: bfloat16}
-  C: {shape: [Y, Z, M, N], dtype: float32}
-compute: C[y, z, m, n] = sum(A[y, z, m, k] * B[z, y, n, k], k)
+  A: {shape: [W, X, Y, Z, M, K], dtype: bfloat16}
+  B: {shape: [Z, Y, X, W, N, K], dtype: bfloat16}
+  C: {shape: [W, Y, X, Z, M, N], dtype: float32}
+compute: C[w, y, x, z, m, n] = sum(A[w, x, y, z, m, k] * B[z, y, x, w, n, k], k)
 schedule: {family: wgmma}
 """
 
@@ -38,7 +38,9 @@ def placed(array: str, memory: str, **changes: str) -> str:
         pytest.param(
             product(terms="A[{a}] * B[{b}], k, where=k <= m"), "a condition masks single terms", "", id="condition"
         ),
-        pytest.param(OF_BATCHES, "takes one batch index", "", id="two batch indices"),
+        pytest.param(
+            OF_BATCHES, "up to 5 dimensions, and A has 6 that aren't fused", "", id="more batch indices than a map has"
+        ),
         pytest.param(product(k="dynamic"), "k may have none", "", id="K may be 0"),
         pytest.param(product(k="{range: [0, 64], multiple_of: 8}"), "k may have none", "", id="K from 0 on"),
         pytest.param(

@@ -131,3 +131,43 @@ def test_the_draws_meet_every_case() -> None:
     features = ("bias", "R[", "+=", "maximum", "dynamic", "Z: 3", "split_k: 2", "stages: ", "raster: ", "fp8: exact")
     for feature in (*features, *{operand for a, b, _ in OPERANDS for operand in (a, b)}):
         assert any(feature in text for text in texts), feature
+
+
+@pytest.mark.parametrize(
+    ("indices", "statements"),
+    [
+        pytest.param("k: 40", ("C[y, m, n] = sum(A[y, m, k] * B[y, n, k], k)",), id="K"),
+        pytest.param(
+            "m: 40, i: 32",
+            (
+                "C[y, i + 40, n] = sum(A[y, i + 40, k] * B[y, n, k], k)",
+                "C[y, m, n] = 2 * sum(A[y, m, k] * B[y, n, k], k)",
+            ),
+            id="M",
+        ),
+        pytest.param(
+            "n: 40, i: 40",
+            (
+                "C[y, m, i + 40] = sum(A[y, m, k] * B[y, i + 40, k], k)",
+                "C[y, m, n] = 2 * sum(A[y, m, k] * B[y, n, k], k)",
+            ),
+            id="N",
+        ),
+    ],
+)
+def test_an_index_may_have_fewer_values_than_the_dimensions_that_it_numbers(
+    prove, indices: str, statements: tuple[str, ...]
+) -> None:
+    """TMA neither adds terms that aren't summed, nor stores where another statement does."""
+    lines = "\n  ".join(statements)
+    prove(f"""
+target: sm_90a
+params: {{M: 72, N: 80, K: 64, Y: 3}}
+indices: {{{indices}}}
+arrays:
+  A: {{shape: [Y, M, K], dtype: bfloat16}}
+  B: {{shape: [Y, N, K], dtype: bfloat16}}
+  C: {{shape: [Y, M, N], dtype: bfloat16}}
+compute: |
+  {lines}
+""")

@@ -14,7 +14,13 @@ from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
-from cugen.families.gemm.wgmma.operands.tiles import matrix_box, tensor_array, tensor_refusals, tensor_subscripts
+from cugen.families.gemm.wgmma.operands.tiles import (
+    matrix_box,
+    store_refusals,
+    tensor_array,
+    tensor_subscripts,
+    within_indices,
+)
 from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import dense_array
@@ -37,7 +43,7 @@ from cugen.plan.nodes import (
 from cugen.plan.pipeline_nodes import AwaitTensorStores, CommitTensorStores, FenceProxy, TensorStore
 from cugen.plan.symbols import INT32_MAX, Integer, Mod, bounds, integer
 from cugen.plan.traversal.walking import walk_nodes
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, Read, free_indices, walk
 
 _STORED_BYTES = 2  # of elements: registers store wider ones in whole sectors (measured on an H200)
 PAIR = 2  # adjacent columns of a lane
@@ -55,7 +61,7 @@ def stores_by_tma(contraction: Contraction) -> bool:
     (statement,) = stored
     array = request.context.arrays[statement.target]
     is_read = any(read.array == statement.target for read in request.reads())
-    refused = any(tensor_refusals(array, statement.subscripts, contraction.contiguous.name, request.context))
+    refused = any(store_refusals(contraction, array, statement.subscripts))
     refused = refused or (not contraction.is_swapped and stored_width(request, contraction.n, PAIR) < PAIR)
     return array.dtype.bytes == _STORED_BYTES and not is_read and not refused
 
@@ -92,7 +98,9 @@ class TensorStoreEpilogue(Epilogue):
         names, (rows, columns) = thread.lowering.names, self.box
         box = matrix_box(self.output, statement.subscripts, self.row_index.name, self.box, context)
         name = names.allocate(f"{self.output.symbol}_map")
-        self.target = tensor_array(self.output, box, columns * self.output.dtype.bytes, name, context)
+        extents = {index.name: context.extent(index) for index in (self.contraction.m, self.contraction.n)}
+        stored = within_indices(self.output, statement.subscripts, extents)
+        self.target = tensor_array(stored, box, columns * self.output.dtype.bytes, name, context)
         shape = (self.wgmma_config.consumers, self.wgmma_config.store_buffers, rows, columns)
         tile = dense_array(names.allocate("c_tile"), self.output.dtype, shape, "shared")
         self.tile = replace(tile, name=self.output.name, dynamic=True, dynamic_offset=offset)
@@ -124,8 +132,7 @@ class TensorStoreEpilogue(Epilogue):
         n = thread.tile_origin[self.contraction.n.name] + config.chunk_n * c
         batch = {index.name: self.lowering.symbols[index.name] for index in self.contraction.batch}
         coordinates = {self.contraction.m.name: m, self.contraction.n.name: n, **batch}
-        read = (coordinates[sub.name] for sub in self.statement.subscripts if isinstance(sub, IndexValue))
-        target = tensor_subscripts(self.output, tuple(read), self.request.context)
+        target = tensor_subscripts(self.output, self.statement.subscripts, coordinates, self.request.context)
         store = TensorStore(
             Access(self.target, target, "tensor_store"),
             Access(self.tile, (self.warpgroup, buffer, integer(0), integer(0)), "tensor_load"),

@@ -16,7 +16,7 @@ import sympy
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
-from cugen.families.gemm.wgmma.operands.tiles import OperandTiles, tensor_array
+from cugen.families.gemm.wgmma.operands.tiles import OperandTiles, tensor_array, within_indices
 from cugen.machine.target import TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.blocks import define_indices, digits
@@ -159,8 +159,7 @@ def padded_channels(contraction: Contraction, block_k: int) -> int | None:
 
 
 def padding_refusal(contraction: Contraction, block_k: int) -> str:
-    """Why the other operand can't have the padded channels of a window, or empty: K is two dimensions of its tensor
-    map, which copies at most three."""
+    """Why the other operand can't have the padded channels of a window, or empty: `TapTiles` describe a matrix."""
     batch = {index.name for index in contraction.batch}
     if padded_channels(contraction, block_k) is None:
         return ""
@@ -245,7 +244,9 @@ class PixelTiles(OperandTiles):
         assert isinstance(images, Images)
         assert operand.window is not None
         box = (*(1 for _ in images.axes), tiles.extent // tiles.shares, int(tiles.config.block_k))
-        source = tensor_array(operand.array, box, SWIZZLED_ROW_BYTES, tiles.source.symbol, context)
+        extents = {images.channels.name: context.extent(images.channels)}
+        array = within_indices(operand.array, operand.window.read.subscripts, extents)
+        source = tensor_array(array, box, SWIZZLED_ROW_BYTES, tiles.source.symbol, context)
         assert source.tensor_map is not None
         assert tiles.source.tensor_map is not None
         pixels = PixelBox(*(tuple(getattr(a, of) for a in images.axes) for of in ("lower", "upper", "step")))

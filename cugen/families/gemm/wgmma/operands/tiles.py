@@ -8,14 +8,14 @@ partly used: wgmma reads BN columns of them, and BN is a multiple of 16; with sw
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.tile_layout import tile_name
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
-from cugen.machine.target import TENSOR_ALIGNMENT
+from cugen.machine.target import MAX_TENSOR_DIMENSIONS, TENSOR_ALIGNMENT
 from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
@@ -26,26 +26,29 @@ from cugen.plan.memory import Access, Array, TensorMap
 from cugen.plan.nodes import Index, Node
 from cugen.plan.pipeline_nodes import TensorLoad
 from cugen.plan.request import Refusal
+from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, integer
 from cugen.spec.expressions import Expr, IndexValue
 
-_MAX_DIMENSIONS = 3
 
-
-def tensor_refusals(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> Iterator[str]:
-    """Why no tensor map describes the boxes of an array that is read or written at the indices themselves; `along` is
-    the index of the rows."""
-    forms = list(_form_refusals(array, subscripts))
-    yield from forms
-    if not forms and (reason := _layout_refusal(array, subscripts, along, context)):
+def store_refusals(contraction: Contraction, array: Array, subscripts: tuple[Expr, ...]) -> Iterator[str]:
+    """Why TMA can't store boxes of M and N to an array that is written at the subscripts."""
+    m, n = (IndexValue(index.name) for index in (contraction.m, contraction.n))
+    if not {m, n} <= set(subscripts):
+        yield f"boxes have elements along {m.name} and {n.name}, which aren't subscripts of {array.name}"
+    yield from _form_refusals(array)
+    if reason := _layout_refusal(array, subscripts, contraction.contiguous.name, contraction.context):
         yield reason
 
 
-def _form_refusals(array: Array, subscripts: tuple[Expr, ...]) -> Iterator[str]:
+def _form_refusals(array: Array) -> Iterator[str]:
     if array.space not in ("global", "readonly"):
         yield f"TMA copies from and to global memory, and {array.name} is in {array.space} memory"
-    if not 2 <= len(array.shape) <= _MAX_DIMENSIONS or not all(isinstance(s, IndexValue) for s in subscripts):
-        yield f"tensor maps have two or three dimensions, and subscripts of {array.name} must be indices alone"
+    if len(array.shape) > MAX_TENSOR_DIMENSIONS:
+        yield (
+            f"tensor maps have up to {MAX_TENSOR_DIMENSIONS} dimensions, and {array.name} has {len(array.shape)} "
+            "that aren't fused"
+        )
 
 
 def _layout_refusal(array: Array, subscripts: tuple[Expr, ...], along: str, context: Context) -> str:
@@ -62,9 +65,9 @@ def _layout_refusal(array: Array, subscripts: tuple[Expr, ...], along: str, cont
 
 def operand_refusals(operand: Operand) -> Iterator[Refusal]:
     """Why neither TMA can copy an operand, nor another array can take its place."""
-    name, memory, read = operand.read.array, operand.memory, operand.read
+    name, memory = operand.read.array, operand.memory
     if operand.window is None:
-        yield from map(Refusal, _form_refusals(operand.array, read.subscripts))
+        yield from map(Refusal, _form_refusals(operand.array))
     key = f"arrays.{name}.memory"
     if memory.space not in (None, "shared", "scratch"):
         yield Refusal(f"multiplies tiles of {name} that TMA copies from global to shared memory", key)
@@ -82,6 +85,16 @@ def layout_refusal(contraction: Contraction, operand: Operand, instruction: Wgmm
         return f"reads operands of {instruction.types} that are contiguous along {k}, and {name} is along {mn}"
     along = k if operand.is_k_major else mn
     return _layout_refusal(operand.array, operand.read.subscripts, along, contraction.context)
+
+
+def within_indices(array: Array, subscripts: tuple[Expr, ...], extents: Mapping[str, Integer]) -> Array:
+    """The part of an array that indices with these extents number, which may have fewer values than its dimensions:
+    TMA copies nothing beyond."""
+    shape = []
+    for sub, size in zip(subscripts, array.shape, strict=True):
+        extent = extents.get(sub.name, size) if isinstance(sub, IndexValue) else size
+        shape.append(size if (extent - size).expand() == 0 else extent)
+    return replace(array, shape=tuple(shape))
 
 
 def tensor_array(array: Array, box: tuple[int, ...], swizzle_bytes: int, name: str, context: Context) -> Array:
@@ -113,11 +126,15 @@ def matrix_box(
     return tuple(of_dimension.get(d, 1) for d in order)
 
 
-def tensor_subscripts(array: Array, subscripts: tuple[Integer, ...], context: Context) -> tuple[Integer, ...]:
-    """The subscripts of an array's element in the order of its tensor map's dimensions."""
+def tensor_subscripts(
+    array: Array, subscripts: tuple[Expr, ...], coordinates: Mapping[str, Integer], context: Context
+) -> tuple[Integer, ...]:
+    """The subscripts of a box's first element in the order of its tensor map's dimensions; `coordinates` are those of
+    the element, by index."""
     order = _by_stride(array, context)
     assert order is not None
-    return tuple(subscripts[d] for d in order)
+    symbols = {**context.symbols, **coordinates}
+    return tuple(to_integer(subscripts[d], symbols) for d in order)
 
 
 def _by_stride(array: Array, context: Context) -> tuple[int, ...] | None:
@@ -193,15 +210,17 @@ class OperandTiles:
         names, context = lowering.names, contraction.context
         of_rows = operand.mn if operand.is_k_major else contraction.k
         box = matrix_box(array, read.subscripts, of_rows.name, sizes, context)
-        source = tensor_array(array, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
+        extents = {index.name: context.extent(index) for index in (operand.mn, contraction.k)}
+        copied = within_indices(array, read.subscripts, extents)
+        source = tensor_array(copied, box, SWIZZLED_ROW_BYTES, names.allocate(f"{array.symbol}_map"), context)
         if instruction.rounds and source.tensor_map is not None:
             source = replace(source, tensor_map=replace(source.tensor_map, rounds_to_tf32=True))
         shape = _tile_shape(operand, config)
         tile = dense_array(names.allocate(tile_name(read.array)), array.dtype, (config.stages, *shape), "shared")
         tile = replace(tile, name=read.array, dynamic=True, dynamic_offset=offset)
-        copied = -(-extent // row) // _shares(operand, config)  # blocks, of an MN-major tile
-        is_looped = copied > 1 and not operand.is_k_major
-        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(copied, 1) - 1))
+        blocks = -(-extent // row) // _shares(operand, config)  # of an MN-major tile
+        is_looped = blocks > 1 and not operand.is_k_major
+        block = Index(names.allocate("c") if is_looped else "", integer(0), (0, max(blocks, 1) - 1))
         if is_looped:
             lowering.ranges[block.symbol] = block.range
         return OperandTiles(operand, config, source, tile, block, context)
@@ -281,8 +300,7 @@ class OperandTiles:
 
     def source_subscripts(self, coordinates: dict[str, Integer]) -> tuple[Integer, ...]:
         """The subscripts of a box, in the order of the tensor map's dimensions."""
-        read = (coordinates[sub.name] for sub in self.operand.read.subscripts if isinstance(sub, IndexValue))
-        return tensor_subscripts(self.operand.array, tuple(read), self.context)
+        return tensor_subscripts(self.operand.array, self.operand.read.subscripts, coordinates, self.context)
 
     def matrix(self, stage: Integer, mn: Integer, k: Integer) -> Access:
         """The matrix of one instruction, from a row or column and a k of the tile on."""

@@ -36,6 +36,16 @@ CUGEN_INLINE void tma_load_3d(void* target, const CUtensorMap* map, unsigned lon
                         int line = __builtin_LINE()) {
   cugen::load_box(target, *map, barrier, {3, {x, y, z}}, line);
 }
+#define CUGEN_TMA_LOAD_4D
+CUGEN_INLINE void tma_load_4d(void* target, const CUtensorMap* map, unsigned long long* barrier, int x, int y, int z,
+                        int u, int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {4, {x, y, z, u}}, line);
+}
+#define CUGEN_TMA_LOAD_5D
+CUGEN_INLINE void tma_load_5d(void* target, const CUtensorMap* map, unsigned long long* barrier, int x, int y, int z,
+                        int u, int v, int line = __builtin_LINE()) {
+  cugen::load_box(target, *map, barrier, {5, {x, y, z, u, v}}, line);
+}
 #define CUGEN_TMA_LOAD_2D_MULTICAST
 CUGEN_INLINE void tma_load_2d_multicast(void* target, const CUtensorMap* map, unsigned long long* barrier,
                         unsigned short blocks, int x, int y, int line = __builtin_LINE()) {
@@ -46,6 +56,16 @@ CUGEN_INLINE void tma_load_3d_multicast(void* target, const CUtensorMap* map, un
                         unsigned short blocks, int x, int y, int z, int line = __builtin_LINE()) {
   cugen::multicast_box(target, *map, barrier, blocks, {3, {x, y, z}}, line);
 }
+#define CUGEN_TMA_LOAD_4D_MULTICAST
+CUGEN_INLINE void tma_load_4d_multicast(void* target, const CUtensorMap* map, unsigned long long* barrier,
+                        unsigned short blocks, int x, int y, int z, int u, int line = __builtin_LINE()) {
+  cugen::multicast_box(target, *map, barrier, blocks, {4, {x, y, z, u}}, line);
+}
+#define CUGEN_TMA_LOAD_5D_MULTICAST
+CUGEN_INLINE void tma_load_5d_multicast(void* target, const CUtensorMap* map, unsigned long long* barrier,
+                        unsigned short blocks, int x, int y, int z, int u, int v, int line = __builtin_LINE()) {
+  cugen::multicast_box(target, *map, barrier, blocks, {5, {x, y, z, u, v}}, line);
+}
 #define CUGEN_TMA_STORE_2D
 CUGEN_INLINE void tma_store_2d(const CUtensorMap* map, const void* source, int x, int y, int line = __builtin_LINE()) {
   cugen::store_box(*map, source, {2, {x, y, 0}}, line);
@@ -53,6 +73,16 @@ CUGEN_INLINE void tma_store_2d(const CUtensorMap* map, const void* source, int x
 #define CUGEN_TMA_STORE_3D
 CUGEN_INLINE void tma_store_3d(const CUtensorMap* map, const void* source, int x, int y, int z, int line = __builtin_LINE()) {
   cugen::store_box(*map, source, {3, {x, y, z}}, line);
+}
+#define CUGEN_TMA_STORE_4D
+CUGEN_INLINE void tma_store_4d(const CUtensorMap* map, const void* source, int x, int y, int z, int u,
+                        int line = __builtin_LINE()) {
+  cugen::store_box(*map, source, {4, {x, y, z, u}}, line);
+}
+#define CUGEN_TMA_STORE_5D
+CUGEN_INLINE void tma_store_5d(const CUtensorMap* map, const void* source, int x, int y, int z, int u, int v,
+                        int line = __builtin_LINE()) {
+  cugen::store_box(*map, source, {5, {x, y, z, u, v}}, line);
 }
 #define CUGEN_TMA_LOAD_IM2COL_3D
 CUGEN_INLINE void tma_load_im2col_3d(void* target, const CUtensorMap* map, unsigned long long* barrier, int c, int w,
