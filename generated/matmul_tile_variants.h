@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 6320daa8fe7c54b7, text 4709e9449f06c268.
+// Input dcfa8ec4c4dad90f, text 452602209ab025f4.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6320daa8fe7c54b7, text 76fc99723301a52c.
+// Input dcfa8ec4c4dad90f, text 4088d0bd583d6ab6.
