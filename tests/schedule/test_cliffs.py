@@ -36,6 +36,7 @@ dy[i, j] = y[j] - y[i]
 r[i, j] = dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j] + 0.01
 f[i, j] = rsqrt(r[i, j])
 a[i] = sum(dx[i, j] * f[i, j] * f[i, j] * f[i, j], j)"""
+CYCLES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # of a cross product
 CONVOLUTION = "y[n, i, j, f] = sum(image[n, i + r - 1, j + s - 1, c] * w[r, s, c, f], r, s, c)"
 
 
@@ -302,3 +303,33 @@ compute: y[m, n] = sum(a[m, k] * b{b.lower()}, k)
     (launch,) = generate(spec, analysis=False).plan.kernels
     assert any("tensor cores by" in reason for reason in launch.reasons)
     assert passes(spec)
+
+
+def test_temporaries_over_all_pairs_are_recomputed():
+    """Squares of differences have as many elements as the differences, which are no array in memory."""
+    pairs = """d[i, j] = p[0, i] - q[j, 0]
+e[i, j] = p[1, i] - q[j, 1]
+s[i, j] = d[i, j] ** 2 + e[i, j] ** 2 + 0.01
+w[i, j] = s[i, j] ** (-2.5)
+y[0, i] = sum(d[i, j] * w[i, j], j)
+y[1, i] = sum(e[i, j] * w[i, j], j)"""
+    assert families_of(spec_of("N: 30011, M: 10007", "p [3, N]; q [M, 3]; y [2, N]", pairs)) == ["staged"]
+
+
+def test_a_long_chain_of_temporaries_over_all_pairs_is_recomputed():
+    """The cross products and quotients of a ray and a triangle, of some 1,400 nodes."""
+    rays = "\n".join(
+        [
+            *(f"e{a}[k, c] = t[k, {a}, c] - t[k, 0, c]" for a in (1, 2)),
+            *(f"o{a}[r, k] = x[r, {a}] - t[k, 0, {a}]" for a in range(3)),
+            *(f"p{a}[r, k] = v[r, {b}] * e2[k, {c}] - v[r, {c}] * e2[k, {b}]" for a, b, c in CYCLES),
+            *(f"q{a}[r, k] = o{b}[r, k] * e1[k, {c}] - o{c}[r, k] * e1[k, {b}]" for a, b, c in CYCLES),
+            "det[r, k] = e1[k, 0] * p0[r, k] + e1[k, 1] * p1[r, k] + e1[k, 2] * p2[r, k]",
+            "a[r, k] = (o0[r, k] * p0[r, k] + o1[r, k] * p1[r, k] + o2[r, k] * p2[r, k]) / det[r, k]",
+            "b[r, k] = (v[r, 0] * q0[r, k] + v[r, 1] * q1[r, k] + v[r, 2] * q2[r, k]) / det[r, k]",
+            "h[r, k] = (e2[k, 0] * q0[r, k] + e2[k, 1] * q1[r, k] + e2[k, 2] * q2[r, k]) / det[r, k]",
+            "y[r] = min(h[r, k], k, where=a[r, k] >= 0 and b[r, k] >= 0 and a[r, k] + b[r, k] <= 1 and h[r, k] > 0)",
+        ]
+    )
+    spec = spec_of("R: 20011, T: 512", "x [R, 3]; v [R, 3]; t [T, 3, 3]; y [R]", rays)
+    assert families_of(spec) == ["staged"]
