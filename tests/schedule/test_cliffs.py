@@ -146,7 +146,7 @@ def test_short_extents_leave_the_threads_of_a_block_to_a_third_index(shape, bloc
     assert passes(spec)
 
 
-@pytest.mark.parametrize(("read", "family"), [("6 * j + 3 * s", "direct"), ("2 * j + s", "stencil")])
+@pytest.mark.parametrize(("read", "family"), [("6 * j + 3 * s", "map"), ("2 * j + s", "stencil")])
 def test_strided_windows_that_skip_most_elements_have_no_register_window(read, family):
     compute = f"y[i, j] = sum(x[i, {read}] * w[s], s)"
     assert families_of(spec_of("I: 64, J: 500", "x [I, 6 * J + 12]; w [3]; y [I, J]", compute)) == [family]
@@ -333,3 +333,41 @@ def test_a_long_chain_of_temporaries_over_all_pairs_is_recomputed():
     )
     spec = spec_of("R: 20011, T: 512", "x [R, 3]; v [R, 3]; t [T, 3, 3]; y [R]", rays)
     assert families_of(spec) == ["staged"]
+
+
+@pytest.mark.parametrize(("heads", "family"), [(3, "map"), (64, "batched")])
+def test_a_block_of_few_small_matrices_has_no_few_threads(heads, family):
+    """The last batch index, which a block has matrices along, is short."""
+    spec = spec_of(
+        f"N: 20003, H: {heads}",
+        "a [N, 4, 4]; b [N, H, 4, 4]; y [N, H, 4, 4]",
+        "y[n, h, i, j] = sum(a[n, i, k] * b[n, h, k, j], k)",
+    )
+    assert families_of(spec) == [family]
+
+
+DCT = """r[i, y, j, v] = sum((p[8 * i + y, 8 * j + x] - 128) * c[v, x], x)
+t[i, u, j, v] = sum(c[u, y] * r[i, y, j, v], y)"""
+
+
+def test_short_sums_at_compound_subscripts_are_their_terms():
+    """The first pass of a transform of 8 x 8 pixels loads a row at a time; the second reads its results in memory."""
+    shapes = "p [8 * H, 8 * W]; c [8, 8]; t [H, 8, W, 8]"
+    assert families_of(spec_of("H: 512, W: 517", shapes, DCT))[0] == "map"
+    assert passes(spec_of("H: 5, W: 7", shapes, DCT))
+
+
+def test_sums_of_nine_terms_are_their_terms():
+    basis = "o[k, n] = sum(b[n, l] * c[l, k], l)"
+    assert families_of(spec_of("N: 800009", "b [N, 9]; c [9, 3]; o [3, N]", basis)) == ["map"]
+    assert passes(spec_of("N: 131", "b [N, 9]; c [9, 3]; o [3, N]", basis))
+
+
+def test_a_small_gemm_reads_a_temporary_that_is_placed_in_scratch_memory():
+    (spec,) = load_text(
+        "cugen: 1\nkernel: f\nparams: {B: 4096}\narrays:\n  a: {shape: [B, 8, 8], dtype: float32}\n"
+        "  b: {shape: [B, 8, 8], dtype: float32}\n  t: {shape: [B, 8, 8], dtype: float32, memory: scratch}\n"
+        "  y: {shape: [B, 8, 8], dtype: float32}\ncompute: |\n  t[q, k, m] = exp(a[q, k, m])\n"
+        "  y[q, m, n] = sum(t[q, k, m] * b[q, k, n], k)\n"
+    )
+    assert families_of(spec) == ["map", "batched"]
