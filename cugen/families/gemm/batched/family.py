@@ -85,9 +85,9 @@ def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[
     if config.shared_bytes > target.shared_per_block:
         yield Refusal(f"needs {config.shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
     last = contraction.batch[0]
-    most = contraction.context.max_extent(last) * config.threads_per_matrix
-    if most < _MIN_THREADS and not is_requested:
-        yield Refusal(f"all matrices along {last.name} take {most} threads")
+    max_threads = contraction.context.max_extent(last) * config.threads_per_matrix
+    if max_threads < _MIN_THREADS and not is_requested:
+        yield Refusal(f"all matrices along {last.name} take {max_threads} threads")
     of_a_warp = replace(config, batch=-(-WARP_SIZE // config.threads_per_matrix))
     if of_a_warp.shared_bytes > target.shared_per_block and of_a_warp.batch > 1 and not is_requested:
         yield Refusal(f"the matrices of a warp's threads need {of_a_warp.shared_bytes} bytes of shared memory")
