@@ -19,7 +19,7 @@ from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
 from cugen.spec.rewriting import converted
 
-_MAX_INLINED_NODES = 400  # nodes of an expression with inlined temporaries; beyond, they are stored (heuristic)
+_MAX_INLINED_NODES = 2000  # nodes of an expression with inlined temporaries; beyond, they are stored (heuristic)
 _MAX_MIXED_STATEMENTS = 24  # statements over different indices that are offered as one kernel: bounds planning time
 
 

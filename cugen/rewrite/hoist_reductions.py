@@ -8,7 +8,7 @@ so that each is computed once, by the family that suits it, such as the scores o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from math import inf, prod
 
@@ -188,10 +188,13 @@ def _is_broadcast(nested: _NestedReduction, statement: Statement, spec: Spec) ->
     return is_shared and terms > _MAX_REPEATED_INLINE_TERMS and terms * outputs >= _MIN_BROADCAST_TERMS
 
 
-def has_no_more_elements(value: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
-    """Whether a value over `indices` has no more elements than an array that it reads."""
+def has_no_more_elements(
+    value: Expr, indices: tuple[Index, ...], spec: Spec, recomputed: Set[str] = frozenset()
+) -> bool:
+    """Whether a value over `indices` has no more elements than an array that it reads, other than `recomputed` ones."""
     results = elements(indices, spec)
-    shapes = [spec.array(node.array).shape for node in walk(value) if isinstance(node, Read)]
+    read = {node.array for node in walk(value) if isinstance(node, Read)} - recomputed
+    shapes = [spec.array(name).shape for name in read]
     largest = max((prod(_value(extent, spec) or 0 for extent in shape) for shape in shapes), default=0)
     return results is not None and results <= largest
 

@@ -132,7 +132,7 @@ def operands_of(single: Single, reduction: Reduce) -> tuple[Expr, Expr] | None:
         b = [factor for factor in factors if n in factor.indices]
         if any(factor in b for factor in a) or not all(any(not f.is_divisor for f in operand) for operand in (a, b)):
             continue
-        for factor in (factor for factor in factors if factor not in a and factor not in b):
+        for factor in (factor for factor in factors if not {m, n} & factor.indices):
             # Where both grow as little, the operand that is stored anyway, then the smaller one.
             ranked = sorted((a, b), key=lambda o: (size([*o, factor]) - size(o), _is_matrix(product_of(o)), size(o)))
             ranked[0].append(factor)

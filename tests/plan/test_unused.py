@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Define, For, Index, Let, Load, Loop, Store
+from cugen.plan.nodes import Declare, Define, For, Index, Let, Load, Loop, Store
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.textures.addressing import Texture2D
 from cugen.plan.traversal.unused import without_unused
@@ -46,3 +46,13 @@ def test_a_value_of_a_loop_is_used_there_or_left_out():
     (loop,) = without_unused((For(Loop(index, integer(0), integer(8)), (LOAD, STORE)),))
     assert isinstance(loop, For)
     assert loop.body == (STORE,)
+
+
+def test_the_rows_of_a_pointer_to_the_last_tile_are_left_out():
+    """`float* x_tile` has no extent, and `float (*x_tile)[COLUMNS]` only that of its rows."""
+    rows, columns = symbol("ROWS"), symbol("COLUMNS")
+    sizes = tuple(Define(Index(str(size), integer(8), (8, 8), constant=True)) for size in (rows, columns))
+    tile = Array("x", "x_tile", FLOAT32, (rows, columns), (columns, integer(1)), "shared", dynamic=True)
+    assert without_unused((*sizes, Declare(tile), STORE)) == (sizes[1], Declare(tile), STORE)
+    static = replace(tile, dynamic=False)
+    assert without_unused((*sizes, Declare(static), STORE)) == (*sizes, Declare(static), STORE)

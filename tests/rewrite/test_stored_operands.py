@@ -161,3 +161,15 @@ compute: y[m, n] = cast(sum(({operand}) * b[n, k], k), int32)
     types = {array.name: array.dtype.name for array in kernel.context.spec.arrays}
     assert types["x_operand"] == stored
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_a_factor_that_occurs_twice_is_multiplied_twice():
+    (spec,) = load_text(
+        "cugen: 1\nkernel: f\nparams: {K: 40, M: dynamic}\narrays:\n  x: {shape: [K, M], dtype: float32}\n"
+        "  w: {shape: [K], dtype: float32}\n  y: {shape: [M, M], dtype: float32}\n"
+        "compute: y[i, j] = sum(x[k, i] * w[k] * (x[k, j] * w[k]), k)\n"
+    )
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels][-1] == "gemm"
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1), params={"M": 19})
+    assert run.verification.passed, "\n".join(run.verification.messages)

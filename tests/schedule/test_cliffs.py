@@ -36,6 +36,7 @@ dy[i, j] = y[j] - y[i]
 r[i, j] = dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j] + 0.01
 f[i, j] = rsqrt(r[i, j])
 a[i] = sum(dx[i, j] * f[i, j] * f[i, j] * f[i, j], j)"""
+CYCLES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # of a cross product
 CONVOLUTION = "y[n, i, j, f] = sum(image[n, i + r - 1, j + s - 1, c] * w[r, s, c, f], r, s, c)"
 
 
@@ -145,7 +146,7 @@ def test_short_extents_leave_the_threads_of_a_block_to_a_third_index(shape, bloc
     assert passes(spec)
 
 
-@pytest.mark.parametrize(("read", "family"), [("6 * j + 3 * s", "direct"), ("2 * j + s", "stencil")])
+@pytest.mark.parametrize(("read", "family"), [("6 * j + 3 * s", "map"), ("2 * j + s", "stencil")])
 def test_strided_windows_that_skip_most_elements_have_no_register_window(read, family):
     compute = f"y[i, j] = sum(x[i, {read}] * w[s], s)"
     assert families_of(spec_of("I: 64, J: 500", "x [I, 6 * J + 12]; w [3]; y [I, J]", compute)) == [family]
@@ -302,3 +303,71 @@ compute: y[m, n] = sum(a[m, k] * b{b.lower()}, k)
     (launch,) = generate(spec, analysis=False).plan.kernels
     assert any("tensor cores by" in reason for reason in launch.reasons)
     assert passes(spec)
+
+
+def test_temporaries_over_all_pairs_are_recomputed():
+    """Squares of differences have as many elements as the differences, which are no array in memory."""
+    pairs = """d[i, j] = p[0, i] - q[j, 0]
+e[i, j] = p[1, i] - q[j, 1]
+s[i, j] = d[i, j] ** 2 + e[i, j] ** 2 + 0.01
+w[i, j] = s[i, j] ** (-2.5)
+y[0, i] = sum(d[i, j] * w[i, j], j)
+y[1, i] = sum(e[i, j] * w[i, j], j)"""
+    assert families_of(spec_of("N: 30011, M: 10007", "p [3, N]; q [M, 3]; y [2, N]", pairs)) == ["staged"]
+
+
+def test_a_long_chain_of_temporaries_over_all_pairs_is_recomputed():
+    """The cross products and quotients of a ray and a triangle, of some 1,400 nodes."""
+    rays = "\n".join(
+        [
+            *(f"e{a}[k, c] = t[k, {a}, c] - t[k, 0, c]" for a in (1, 2)),
+            *(f"o{a}[r, k] = x[r, {a}] - t[k, 0, {a}]" for a in range(3)),
+            *(f"p{a}[r, k] = v[r, {b}] * e2[k, {c}] - v[r, {c}] * e2[k, {b}]" for a, b, c in CYCLES),
+            *(f"q{a}[r, k] = o{b}[r, k] * e1[k, {c}] - o{c}[r, k] * e1[k, {b}]" for a, b, c in CYCLES),
+            "det[r, k] = e1[k, 0] * p0[r, k] + e1[k, 1] * p1[r, k] + e1[k, 2] * p2[r, k]",
+            "a[r, k] = (o0[r, k] * p0[r, k] + o1[r, k] * p1[r, k] + o2[r, k] * p2[r, k]) / det[r, k]",
+            "b[r, k] = (v[r, 0] * q0[r, k] + v[r, 1] * q1[r, k] + v[r, 2] * q2[r, k]) / det[r, k]",
+            "h[r, k] = (e2[k, 0] * q0[r, k] + e2[k, 1] * q1[r, k] + e2[k, 2] * q2[r, k]) / det[r, k]",
+            "y[r] = min(h[r, k], k, where=a[r, k] >= 0 and b[r, k] >= 0 and a[r, k] + b[r, k] <= 1 and h[r, k] > 0)",
+        ]
+    )
+    spec = spec_of("R: 20011, T: 512", "x [R, 3]; v [R, 3]; t [T, 3, 3]; y [R]", rays)
+    assert families_of(spec) == ["staged"]
+
+
+@pytest.mark.parametrize(("heads", "family"), [(3, "map"), (64, "batched")])
+def test_a_block_of_few_small_matrices_has_no_few_threads(heads, family):
+    """The last batch index, which a block has matrices along, is short."""
+    spec = spec_of(
+        f"N: 20003, H: {heads}",
+        "a [N, 4, 4]; b [N, H, 4, 4]; y [N, H, 4, 4]",
+        "y[n, h, i, j] = sum(a[n, i, k] * b[n, h, k, j], k)",
+    )
+    assert families_of(spec) == [family]
+
+
+DCT = """r[i, y, j, v] = sum((p[8 * i + y, 8 * j + x] - 128) * c[v, x], x)
+t[i, u, j, v] = sum(c[u, y] * r[i, y, j, v], y)"""
+
+
+def test_short_sums_at_compound_subscripts_are_their_terms():
+    """The first pass of a transform of 8 x 8 pixels loads a row at a time; the second reads its results in memory."""
+    shapes = "p [8 * H, 8 * W]; c [8, 8]; t [H, 8, W, 8]"
+    assert families_of(spec_of("H: 512, W: 517", shapes, DCT))[0] == "map"
+    assert passes(spec_of("H: 5, W: 7", shapes, DCT))
+
+
+def test_sums_of_nine_terms_are_their_terms():
+    basis = "o[k, n] = sum(b[n, l] * c[l, k], l)"
+    assert families_of(spec_of("N: 800009", "b [N, 9]; c [9, 3]; o [3, N]", basis)) == ["map"]
+    assert passes(spec_of("N: 131", "b [N, 9]; c [9, 3]; o [3, N]", basis))
+
+
+def test_a_small_gemm_reads_a_temporary_that_is_placed_in_scratch_memory():
+    (spec,) = load_text(
+        "cugen: 1\nkernel: f\nparams: {B: 4096}\narrays:\n  a: {shape: [B, 8, 8], dtype: float32}\n"
+        "  b: {shape: [B, 8, 8], dtype: float32}\n  t: {shape: [B, 8, 8], dtype: float32, memory: scratch}\n"
+        "  y: {shape: [B, 8, 8], dtype: float32}\ncompute: |\n  t[q, k, m] = exp(a[q, k, m])\n"
+        "  y[q, m, n] = sum(t[q, k, m] * b[q, k, n], k)\n"
+    )
+    assert families_of(spec) == ["map", "batched"]

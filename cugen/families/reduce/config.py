@@ -14,7 +14,7 @@ from cugen.pieces.block_reduce import WARP, partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.request import Tunable
-from cugen.spec.expressions import Index
+from cugen.spec.expressions import Index, IndexValue, free_indices
 
 # Heuristics, tuned on H200 unless said otherwise.
 THREADS_PER_SM = 2048  # CUDA programming guide, compute capability 9.0
@@ -89,11 +89,11 @@ def choose_config(problem: ReductionProblem) -> ThreadConfig:
 
 def is_cached_once(problem: ReductionProblem) -> bool:
     """Whether dependent reductions are left to a family that caches what they read: rows of any length, and columns
-    that the registers of a block hold, where blocks of a warp's columns are enough."""
+    that the registers of a block hold, where blocks of a warp's columns are enough; not windows, which none caches."""
     if len(problem.stages) == 1 or problem.request.schedule.family == "reduce":
         return False
     if not problem.column_index:
-        return True
+        return not all(_is_short_window(problem, stage) and _is_compound(stage) for stage in problem.stages)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     blocks = -(-point_count(problem, problem.output_indices) // WARP)
     is_word = all(problem.arrays[r.array].dtype.bytes <= 4 for stage in problem.stages for r in stage.reads)
@@ -117,7 +117,7 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
     if "threads" in tunables:
         threads = int(tunables["threads"])
     elif row_count >= MIN_WINDOWS and all(_is_short_window(problem, stage) for stage in problem.stages):
-        threads, width = 1, 1
+        threads, width = 1, math.gcd(width, longest)  # no part of a vector is left at the end of a row
     elif int(tunables.get("rows", 1)) > 1:
         threads = WARP
     else:
@@ -133,6 +133,8 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         outer = max(map(problem.context.planned_extent, slower), default=1)
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
+        if threads * outer_threads < WARP:
+            outer_threads = 1  # a block has several results
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
         extent = max(problem.context.planned_extent(problem.output_indices[0]), 1)
@@ -142,6 +144,12 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
             rows = -(-extent // (blocks * WARP)) * WARP
         rows = int(tunables.get("rows", rows))
     return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
+
+
+def _is_compound(stage: Stage) -> bool:
+    """Whether an index of the stage is a part of a subscript, as `b` in `x[16 * j + b]`."""
+    subscripts = (sub for read in stage.reads for sub in read.subscripts if not isinstance(sub, IndexValue))
+    return any(free_indices(sub) & {index.name for index in stage.indices} for sub in subscripts)
 
 
 def _is_short_window(problem: ReductionProblem, stage: Stage) -> bool:

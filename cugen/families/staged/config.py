@@ -167,7 +167,8 @@ def _with_even_tiles(request: Request, config: StagedConfig, staged: tuple[str, 
 def walk_unasked(request: Request, order: tuple[spec.Index, ...]) -> StagedConfig | Refusal:
     """The config for a long reduction whose inputs every output of a block reads, as all pairs of bodies do."""
     arrays = request.context.arrays
-    names = dict.fromkeys(read.array for read in request.reads() if free_indices(read))
+    walked = {index.name for index, _ in walks(request)}
+    names = dict.fromkeys(read.array for read in request.reads() if free_indices(read) & walked)
     candidates = tuple(name for name in names if arrays[name].space in IN_MEMORY)
     terms = max((_terms(request, reduction) for _, reductions in walks(request) for reduction in reductions), default=0)
     if terms < MIN_UNASKED_TERMS:

@@ -13,7 +13,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, bounds, integer
-from cugen.spec.expressions import Expr, Index, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, free_indices, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ class _Domain:
     ranges: Mapping[sympy.Symbol, Range]
     blocks: Mapping[sympy.Symbol, str]
     terms: Mapping[str, int]  # of the reductions, by index
+    sides: Mapping[str, Side]  # of subscripts that are an index alone
 
 
 def find_tiles(
@@ -128,7 +129,11 @@ def _joined(
 
 def _is_strided(read: Read, domain: _Domain, strides: tuple[Integer, ...]) -> bool:
     """Whether the outputs along the contiguous index read elements that aren't adjacent."""
-    along = domain.symbols[next(iter(domain.outputs))]
+    contiguous = next(iter(domain.outputs))
+    if all(isinstance(sub, IndexValue | Const) for sub in read.subscripts):
+        pairs = zip(read.subscripts, strides, strict=True)
+        return sum(s for sub, s in pairs if isinstance(sub, IndexValue) and sub.name == contiguous) not in (0, 1)
+    along = domain.symbols[contiguous]
     subscripts = (to_integer(sub, domain.symbols) for sub in read.subscripts)
     offset = sympy.Add(*(sub * stride for sub, stride in zip(subscripts, strides, strict=True))).expand()
     (thread,) = (s for s in along.free_symbols if s not in domain.blocks)
@@ -144,6 +149,7 @@ def _domain(request: Request, spans: tuple[tuple[str, int], ...], stepped: tuple
     fixed = {name: integer(low) for name, (low, high) in ranges.items() if low == high}
     symbols = {name: value.xreplace(fixed) for name, value in symbols.items()}
     terms: dict[str, int] = {}
+    sides: dict[str, Side] = {}
 
     def add(index: Index, span: int, variable: str) -> int:
         """An index of which `span` values are in a tile, or as many as it has."""
@@ -154,6 +160,7 @@ def _domain(request: Request, spans: tuple[tuple[str, int], ...], stepped: tuple
             block = sympy.Symbol(f"block {index.name}", integer=True)
             ranges[block], blocks[block] = (0, -(-extent // span) - 1), index.name
             symbols[index.name] = span * block + value
+        sides[index.name] = Side(((index.name, span),) if extent > span else (), 0, min(span, extent))
         return min(span, extent)
 
     outputs = dict(spans)
@@ -162,7 +169,7 @@ def _domain(request: Request, spans: tuple[tuple[str, int], ...], stepped: tuple
     for index in _reduction_indices(request):
         span = stepped[1] if stepped is not None and index.name == stepped[0] else max(context.max_extent(index), 1)
         terms[index.name] = add(index, span, "term")
-    return _Domain(outputs, symbols, ranges, blocks, terms)
+    return _Domain(outputs, symbols, ranges, blocks, terms, sides)
 
 
 @lru_cache(maxsize=16)
@@ -181,6 +188,11 @@ def _reduction_indices(request: Request) -> tuple[Index, ...]:
 def _side(sub: Expr, domain: _Domain) -> Side | None:
     """The range of a subscript in a block; None where it is gathered, or isn't a number of elements from a multiple of
     the block."""
+    match sub:
+        case IndexValue(name=name) if name in domain.sides:
+            return domain.sides[name]
+        case Const(value=int(element)):
+            return Side((), element, 1)
     if any(isinstance(node, Read) for node in walk(sub)):
         return None
     try:

@@ -25,6 +25,7 @@ from cugen.spec.rewriting import rebuild, replaced
 # Heuristics: beyond them the terms stay a loop.
 _MAX_TERMS = 8
 _MAX_REPEATED_TERMS = 4  # the same, where several outputs would compute each result
+_MAX_STORED_RATIO = 2  # more terms of a result that is computed once
 _MAX_NODES = 160  # of the expression of all terms
 
 _OPERATORS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
@@ -45,15 +46,17 @@ def with_short_reductions(spec: Spec) -> Spec:
     return spec if changed == spec.statements else replace(spec, statements=changed)
 
 
-def without_loops(statement: Statement, spec: Spec) -> Statement | None:
+def without_loops(statement: Statement, spec: Spec, *, is_stored: bool = False) -> Statement | None:
     """The statement with all of its reductions unrolled, as those of colours and of coordinates are; None where one is
-    long, has a condition, or reads a window, and where there are none."""
+    long, has a condition, or reads a window, and where there are none. Where the result `is_stored`, they may be longer
+    and read at other subscripts, as `x[8 * j + k]`, that none tests."""
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
     if not reductions or not _is_free(statement, spec):
         return None
     if any(isinstance(node, Scan) for node in walk(statement.value)):
         return None
-    if not all(_has_few_terms(r, _max_terms(r, statement), spec) and _is_of_elements(r) for r in reductions):
+    ratio, is_read = (_MAX_STORED_RATIO, _is_unguarded) if is_stored else (1, _is_of_elements)
+    if not all(_has_few_terms(r, ratio * _max_terms(r, statement), spec) and is_read(r) for r in reductions):
         return None
     value = _all_unrolled(statement.value, spec)
     return replace(statement, value=value) if sum(1 for _ in walk(value)) <= _MAX_NODES else None
@@ -101,6 +104,14 @@ def _is_of_elements(reduction: Reduce) -> bool:
     """Whether all reads are at bare indices."""
     reads = (node for node in walk(reduction.body) if isinstance(node, Read))
     return all(isinstance(subscript, IndexValue | Const) for read in reads for subscript in read.subscripts)
+
+
+def _is_unguarded(reduction: Reduce) -> bool:
+    """Whether all reads are in bounds, at subscripts that aren't gathered."""
+    reads = [node for node in walk(reduction.body) if isinstance(node, Read)]
+    subscripts = (sub for read in reads for sub in read.subscripts)
+    is_gathered = any(isinstance(node, Read) for sub in subscripts for node in walk(sub))
+    return not is_gathered and all(read.boundary is None and not read.exact for read in reads)
 
 
 def _has_few_terms(reduction: Reduce, max_terms: int, spec: Spec) -> bool:

@@ -16,7 +16,7 @@ from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
 from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
-from cugen.rewrite.grouping import completed_statements, inlined_statements, joined_statements
+from cugen.rewrite.grouping import completed_statements, inlined_statements, is_single_temporary, joined_statements
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
@@ -41,7 +41,7 @@ from cugen.schedule.splitting.single_statements import (
     target_of,
 )
 from cugen.spec.expressions import Op, Read, Reduce, bound_indices, free_indices, walk
-from cugen.spec.model import Array, Schedule, Spec, Statement
+from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 
 # Multiply-adds of sums of products in another order, relative to those as they are written (heuristics).
 _MIN_WORK_RATIO = 2  # from which on a second launch pays off
@@ -60,7 +60,7 @@ def with_taken_form(spec: Spec) -> Spec:
     """The spec in the form that families other than the fallbacks take most of, before statements are split: with
     nested reductions and operands in temporaries of their own, or without these."""
     windows = with_separable_windows(_with_row_terms(spec), is_placed)
-    separate = _with_unpacked_operands(with_hoisted_reductions(windows))
+    separate = _without_stored_loops(_with_unpacked_operands(with_hoisted_reductions(windows)))
     return _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate)))
 
 
@@ -86,10 +86,33 @@ def _without_loops(spec: Spec) -> Spec:
     context, statements = make_context(spec), list[Statement]()
     for statement in spec.statements:
         unrolled = without_loops(statement, spec)
-        is_better = unrolled and not is_taken(statement, context) and is_taken(unrolled, context)
-        is_better = is_better and steps_of(single_of(statement, context)) is None
+        is_better = unrolled and _is_taken_only(unrolled, statement, context)
         statements.append(unrolled if unrolled and is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _without_stored_loops(spec: Spec) -> Spec:
+    """The same for reductions whose results are stored, hoisted ones too: temporaries of them stay in memory."""
+    context, statements, stored = make_context(spec), list[Statement](), set[str]()
+    written = Counter(statement.target for statement in spec.statements)
+    for statement in spec.statements:
+        array = spec.array(statement.target)
+        is_stored = not array.is_temporary or is_single_temporary(statement, spec, written)
+        unrolled = without_loops(statement, spec, is_stored=True) if is_stored else None
+        is_better = unrolled and _is_taken_only(unrolled, statement, context)
+        statements.append(unrolled if unrolled and is_better else statement)
+        if is_better and array.is_temporary:
+            stored.add(array.name)
+    arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
+    is_same = all(map(is_, statements, spec.statements))
+    return spec if is_same else replace(spec, statements=tuple(statements), arrays=tuple(arrays))
+
+
+def _is_taken_only(unrolled: Statement, statement: Statement, context: Context) -> bool:
+    """Whether a family other than the fallbacks takes a statement unrolled only, and none divides it into steps."""
+    if is_taken(statement, context) or not is_taken(unrolled, context):
+        return False
+    return steps_of(single_of(statement, context)) is None
 
 
 def _with_prefix_reductions(spec: Spec) -> Spec:

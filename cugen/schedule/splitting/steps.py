@@ -25,7 +25,7 @@ from cugen.schedule.splitting.single_statements import (
     target_of,
     term_count,
 )
-from cugen.spec.expressions import Expr, Read, walk
+from cugen.spec.expressions import Expr, Read, Reduce, Scan, walk
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 from cugen.spec.winograd.recognition import convolution_of
 
@@ -74,7 +74,7 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
     split = {target for target, _ in origins.values() if spec.array(target).memory.space is None}
     values = {target_of(s): s.value for s in inlined_statements(spec)}
     context, typical = make_context(spec), at_typical_sizes(spec)
-    small = {s.target for s in spec.statements if has_no_more_elements(s.value, s.indices, typical)}
+    small = _small_targets(typical)
     stored: set[str] = set()
     for statement in spec.statements:
         whole = replace(statement, value=values.get(target_of(statement), statement.value))
@@ -87,6 +87,20 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
             stored |= inlined
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     return replace(spec, arrays=tuple(arrays)) if stored else spec
+
+
+def _small_targets(spec: Spec) -> set[str]:
+    """The targets with no more elements than an array in memory that they are computed of. A temporary without
+    reductions that has more is recomputed, so it counts as none: of `d[i, j] = x[i] - z[j]` a square is as large."""
+    small: set[str] = set()
+    recomputed: set[str] = set()
+    for statement in spec.statements:
+        if has_no_more_elements(statement.value, statement.indices, spec, recomputed):
+            small.add(statement.target)
+        elif spec.array(statement.target).is_temporary:
+            is_reduced = any(isinstance(node, Reduce | Scan) for node in walk(statement.value))
+            recomputed |= set() if is_reduced else {statement.target}
+    return small
 
 
 def winograd_targets(spec: Spec) -> frozenset[str]:

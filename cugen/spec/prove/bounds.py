@@ -178,10 +178,23 @@ class BoundsChecker:
         subscripts = [(None if _has_read(s) else s, e) for s, e in zip(read.subscripts, shape, strict=True)]
         guards = (*self._required, *context.guards)
         point = find_outside(subscripts, exact, context.indices, guards, self._params)
+        if point is not None and not point.is_sure and self._is_enumerated(known, exact, context):
+            return read if gathers else replace(read, boundary=None)
         if point is not None and read.span not in self._reported:
             self._reported[read.span] = None
             self._report_read(read, point)
         return read
+
+    def _is_enumerated(self, known: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
+        """Whether all points of the indices of those goals that aren't proved are in bounds, as bits of one index that
+        are reversed are, whatever the other dimensions."""
+        unproved = [pair for pair in known if not self._is_proved([pair], [], context)]
+        divisions = [division for division in exact if not self._is_proved([], [division], context)]
+        guards = (*self._required, *context.guards)
+        trees = [*(s for s, _ in unproved), *(dividend for dividend, _ in divisions), *(guard for guard, _ in guards)]
+        used = frozenset[str]().union(*map(free_indices, trees))
+        indices = tuple(index for index in context.indices if index.name in used)
+        return find_outside(unproved, divisions, indices, guards, self._params) is None
 
     def _check_sample(self, sample: Sample, context: Context) -> None:
         if sample.boundary is not None or sample.span in self._reported:

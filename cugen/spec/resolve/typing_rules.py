@@ -235,7 +235,9 @@ class Typing:
         if value.weak and to.is_float:
             source = self.convert(value, to, span)
         elif value.weak:
-            source = self.convert(value, value.dtype, span)
+            # A number that fits `to` may be beyond int64.
+            is_large = isinstance(source, Const) and to == UINT64 and source.value > INT64.highest
+            source = self.convert(value, to if is_large else value.dtype, span)
         if source is None:
             return None
         is_redundant = source.dtype == to or (value.weak and to.is_float and to.compute == to)

@@ -98,3 +98,34 @@ def test_results_are_right(seed):
         kernel = generate(load_text(drawn(seed))[0], analysis=False)
     assert "y_columns" in kernel.source
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+TILES = """
+cugen: 1
+kernel: f
+params: {H: HEIGHT, W: 503}
+arrays:
+  y: {shape: [16 * H, 16 * W], dtype: uint8}
+  low: {shape: [H, W], dtype: uint8}
+  v: {shape: [H, W], dtype: float32}
+indices: {a: 16, b: 16}
+compute: |
+  low[i, j] = min(y[16 * i + a, 16 * j + b], a, b)
+  v[i, j] = var(cast(y[16 * i + a, 16 * j + b], float32), a, b)
+"""
+
+
+def test_a_row_of_a_tile_of_an_image_is_one_vector():
+    (spec,) = load_text(TILES.replace("HEIGHT", "500"))
+    kernel = generate(spec, analysis=False)
+    assert [(launch.family, launch.block) for launch in kernel.plan.kernels] == [("reduce", (1, 256, 1))]
+    assert "load<16>(&y[" in kernel.source
+
+
+@pytest.mark.parametrize("height", [1, 9])
+def test_variances_of_tiles_read_each_tile_twice(height):
+    (spec,) = load_text(TILES.replace("HEIGHT", str(height)))
+    kernel = generate(spec, analysis=False)
+    assert {launch.family for launch in kernel.plan.kernels} == {"reduce"}
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1))
+    assert run.verification.passed, "\n".join(run.verification.messages)

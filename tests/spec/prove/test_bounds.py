@@ -301,3 +301,13 @@ def test_counterexamples_meet_the_requirements(compute: Compute) -> None:
     result = compute("y[n] = x[n // H]", params="{N: dynamic, H: 2}", require="[N % 3 == 1]", x="N // H", y="N")
     (diagnostic,) = result.diagnostics
     assert diagnostic.label.startswith("N = 1, n = 0 reads x[0]")
+
+
+@pytest.mark.parametrize("rows", ["3", "20011", "dynamic"])
+def test_bits_of_one_index_are_enumerated_whatever_the_other_dimensions(compute: Compute, rows: str) -> None:
+    bits = "32 * (i % 2) + 16 * (i // 2 % 2) + 8 * (i // 4 % 2) + 4 * (i // 8 % 2) + 2 * (i // 16 % 2)"
+    shape = "B, 64; float32"
+    right = compute(f"y[b, i] = x[b, {bits} + i // 32]", params=f"{{B: {rows}}}", x=shape, y=shape)
+    assert right.codes == []
+    wrong = compute(f"y[b, i] = x[b, {bits} + i // 31]", params=f"{{B: {rows}}}", x=shape, y=shape)
+    assert wrong.codes == ["CG1304"]

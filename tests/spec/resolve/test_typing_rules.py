@@ -170,3 +170,10 @@ def test_a_caret_between_floats_is_explained_how_to_write_a_power(compute: Compu
     resolved = compute("y = x ^ 2", x="; float32", y="; float32")
     assert resolved.codes == ["CG1208"]
     assert "`x ** y`" in resolved.diagnostics[0].help
+
+
+def test_a_cast_of_a_literal_beyond_int64_keeps_it(compute: Compute) -> None:
+    """The offset basis of a 64-bit FNV hash."""
+    value = compute("y = cast(14695981039346656037, uint64) ^ x", x="; uint64", y="; uint64")
+    assert value.codes == []
+    assert compute("y = cast(18446744073709551616, uint64)", y="; uint64").codes == ["CG1210"]

@@ -16,6 +16,7 @@ from cugen.spec.expressions import Reduce
 _MAX_MN = 64  # extent of M and of N: the whole operands must fit shared memory
 _MAX_K = 256
 _THREAD_TILE_SIZES = (1, 2, 4, 8)  # elements per thread along M or N
+_MIN_THREADS = 16  # of a block; with fewer, one for each output takes less time by the model (heuristic)
 _MIN_BATCH = 64  # below, a matrix over several blocks (`tiled`, `gemm`) fills more of a device (heuristic)
 
 
@@ -53,7 +54,7 @@ def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
     for operand in contraction.operands:
         name, memory = operand.read.array, operand.memory
         key = f"arrays.{name}.memory"
-        if memory.space not in (None, "shared", "readonly", "texture", "register"):
+        if memory.space not in (None, "scratch", "shared", "readonly", "texture", "register"):
             yield Refusal(f"stages its operands in shared memory; {name} is placed in {memory.space} memory", key)
         elif memory.pad or memory.swizzle or memory.dynamic or memory.stages > 1:
             yield Refusal(f"chooses the layout of {name} in shared memory", key)
@@ -72,7 +73,8 @@ def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
 
 def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
     """The limits of a block. Few matrices, and those that fill shared memory before their threads make up a warp, as
-    with a long K and few outputs, are refused unless the spec requests this family."""
+    with a long K and few outputs, are refused unless the spec requests this family, as are blocks of a few threads for
+    the few small matrices along the last batch index."""
     target, schedule, key = contraction.request.target, contraction.request.schedule, f"schedule.{BATCH.name}"
     is_requested = schedule.family == "batched" or bool(schedule.tunables)
     count = math.prod(map(contraction.context.max_extent, contraction.batch))
@@ -82,6 +84,10 @@ def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[
         yield Refusal(f"a block of {config.threads} threads is too large", key)
     if config.shared_bytes > target.shared_per_block:
         yield Refusal(f"needs {config.shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
+    last = contraction.batch[0]
+    max_threads = contraction.context.max_extent(last) * config.threads_per_matrix
+    if max_threads < _MIN_THREADS and not is_requested:
+        yield Refusal(f"all matrices along {last.name} take {max_threads} threads")
     of_a_warp = replace(config, batch=-(-WARP_SIZE // config.threads_per_matrix))
     if of_a_warp.shared_bytes > target.shared_per_block and of_a_warp.batch > 1 and not is_requested:
         yield Refusal(f"the matrices of a warp's threads need {of_a_warp.shared_bytes} bytes of shared memory")
