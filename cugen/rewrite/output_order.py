@@ -81,7 +81,8 @@ def _runs(indices: Sequence[Index], names: Set[str]) -> list[list[Index]]:
 def _is_faster(
     single: Single, reduction: Reduce, sides: Sequence[Sequence[Sequence[Index]]], sizes: Mapping[str, int]
 ) -> bool:
-    """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand."""
+    """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand; but
+    other families take small matrices, whose arithmetic takes less time than a copy."""
 
     def count(run: Iterable[Index]) -> int:
         return prod(sizes[index.name] for index in run)
@@ -95,7 +96,8 @@ def _is_faster(
     widest = max(types, key=lambda dtype: dtype.bits)
     peaks = dict(PLANNING_DEVICE.peaks)
     peak = peaks.get(f"tensor_{widest.name}", peaks["float32"])
-    saved = 2 * count((*single.statement.indices, *reduction.indices)) * (of_batch - of_one) / peak
+    multiplying = 2 * count((*single.statement.indices, *reduction.indices)) / peak
+    saved = (of_batch - of_one) * multiplying
     stored = count(single.statement.indices) * single.context.arrays[single.statement.target].dtype.bytes
     copying = 2 * stored / (_COPY_EFFICIENCY * PLANNING_DEVICE.bandwidth) + _LAUNCH_SECONDS
-    return stored <= MAX_TEMPORARY_BYTES and saved > _MIN_SPEEDUP * copying
+    return stored <= MAX_TEMPORARY_BYTES and multiplying > copying and saved > _MIN_SPEEDUP * copying
