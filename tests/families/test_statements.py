@@ -60,4 +60,7 @@ def test_no_array_can_take_the_name_of_a_helper(request: pytest.FixtureRequest) 
     for access, operators in {"load": LOAD_OPERATORS, "store": STORE_OPERATORS}.items():  # a template for all operators
         names -= {f"{access}_cached", f"{access}_ptx"}
         names |= {f"{access}_{operator}{suffix}" for operator in operators for suffix in ("", "_ptx")}
+    for copy, suffix in (("tma_load", ""), ("tma_load", "_multicast"), ("tma_store", "")):  # and one for all ranks
+        names -= {f"{copy}{suffix}"}
+        names |= {f"{copy}_{rank}d{suffix}" for rank in range(2, 6)}
     assert [name for name in sorted(names) if not c_names.is_taken(name)] == []

@@ -110,7 +110,7 @@ def test_separate_products_give_the_results_of_their_sum(monkeypatch, value: str
     monkeypatch.setattr(tiled, "MIN_SPLIT_TERMS", 1)
     terms = value.format("a[m, k, 0] * b[k, n, 0]", "a[m, k, 1] * b[k, n, 1]", "a[m, k, 1] * b[k, n, 0]")
     kernel = kernel_of(
-        f"\nparams: {{M: 40, N: 56, K: 72}}\narrays:\n  a: {{shape: [M, K, 2], dtype: {dtype}}}\n"
+        f"\nparams: {{M: 72, N: 88, K: 136}}\narrays:\n  a: {{shape: [M, K, 2], dtype: {dtype}}}\n"
         f"  b: {{shape: [K, N, 2], dtype: {dtype}}}\n  y: {{shape: [M, N], dtype: float32}}\n"
         f"compute: y[m, n] = abs(sum({terms}, k))\n"
     )

@@ -113,8 +113,8 @@ def test_cuda_cores_multiply_where_they_are_requested(planned, types):
     assert not instructions_of(kernel)
 
 
-def test_sums_in_float64_stay_on_cuda_cores(planned):
-    text = product_of(TYPES[0], 1024, 1024, 1024, schedule="").replace("{tf32: true}", "float64")
+def test_sums_of_float16_in_float64_are_on_cuda_cores_where_they_are_multiplied_as_they_are(planned):
+    text = product_of(TYPES[0], 1024, 1024, 1024, schedule="family: gemm").replace("{tf32: true}", "float64")
     kernel = planned(text.replace("dtype: float16}\ncompute", "dtype: float64}\ncompute"))
     assert not instructions_of(kernel)
 
