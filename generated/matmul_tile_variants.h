@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input dcfa8ec4c4dad90f, text 452602209ab025f4.
+// Input 315650b10efb3bba, text a19eeced14bc8d3f.

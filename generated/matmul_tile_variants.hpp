@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input dcfa8ec4c4dad90f, text 4088d0bd583d6ab6.
+// Input 315650b10efb3bba, text 5ad8153d2fcd5ac0.

@@ -19,7 +19,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.request import Single, Steps
 from cugen.rewrite.stored_operands import operands_of
 from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, fresh, steps_of, temporary
-from cugen.spec.expressions import Const, Expr, Index, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
 
@@ -30,14 +30,18 @@ _LAUNCH_SECONDS = 2.8e-6  # of a further launch (measured on an H200)
 
 
 def with_ordered_output(single: Single) -> Steps | None:
-    """The product and its copy; None where the output interleaves no dimensions, or the copy takes longer than the
-    results that it saves."""
+    """The product and its copy; None where the output interleaves no dimensions, an operand is no matrix, or the copy
+    takes longer than the results that it saves."""
     statement = single.statement
     loops = list(dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce | Scan)))
     reduction = loops[0] if len(loops) == 1 else None
     if not isinstance(reduction, Reduce) or reduction.kind != "sum" or reduction.where is not None:
         return None
     operands = operands_of(single, reduction) if single.schedule == Schedule() else None
+    if not all(
+        isinstance(sub, IndexValue) for read in walk(reduction) if isinstance(read, Read) for sub in read.subscripts
+    ):
+        return None
     sizes = {i.name: single.context.static_extent(i) or 0 for i in (*statement.indices, *reduction.indices)}
     if operands is None or 0 in sizes.values():
         return None

@@ -20,6 +20,7 @@ from cugen.emit.printer.functions import function_text
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
 from cugen.kernel_choice import block_cost
+from cugen.machine.target import MAX_TENSOR_DIMENSIONS
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal.walking import accesses
 from cugen.schedule.planner import make_plan
@@ -132,6 +133,10 @@ def counted():
     for path in sorted((template_folder() / "functions").iterdir()):
         name = path.name.removesuffix(".cu.j2")
         if name in ("wgmma", "load_cached", "store_cached", "load_ptx", "store_ptx"):  # a function for each instruction
+            continue
+        if name in ("tma_load", "tma_load_multicast", "tma_store"):  # one for each rank
+            for rank in range(2, MAX_TENSOR_DIMENSIONS + 1):
+                function_text(env, name.replace("load", f"load_{rank}d").replace("store", f"store_{rank}d"), "")
             continue
         generic = "template <" in path.read_text()
         for dtype in (FLOAT32, INT32, UINT32):

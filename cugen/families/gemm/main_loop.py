@@ -253,17 +253,17 @@ class _Prefetch:
     - interleaved (a tunable for CUDA cores): A's in front of one k step, B's in front of a later one;
     - distributed (always on tensor cores, if they divide into equal parts): a part of both operands in each k step.
 
-    Operands without asynchronous copies are loaded to registers before the k steps, and stored after them, unless they
-    are interleaved. If the prologue copies all k-tiles, there are commits only."""
+    Operands whose copies aren't asynchronous are loaded to registers before the k steps, and stored after them, where
+    the pipeline `uses_registers`. If the prologue copies all k-tiles, there are commits only."""
 
     def __init__(self, main_loop: Multistage, stage_indices: _StageIndices) -> None:
         self.main_loop, self.config = main_loop, main_loop.config
         config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
         self.has_copies = main_loop.max_k_tiles >= config.stages
         self.is_interleaved = config.prefetch == Prefetch.INTERLEAVED
-        through_registers = [p for p in main_loop.pipelines if config.copies_through_registers and not p.asynchronous]
+        through_registers = [pipeline for pipeline in main_loop.pipelines if pipeline.uses_registers]
         self.register_copies = [RegisterCopies(p) for p in through_registers] if self.has_copies else []
-        self.pipelines = [p for p in main_loop.pipelines if p not in through_registers]
+        self.pipelines = [pipeline for pipeline in main_loop.pipelines if not pipeline.uses_registers]
         self.is_distributed = config.uses_tensor_cores and all(
             pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in self.pipelines
         )

@@ -133,7 +133,7 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         outer = max(map(problem.context.planned_extent, slower), default=1)
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
-        if threads * outer_threads < WARP:
+        if threads * outer_threads < WARP and row_count >= MIN_WINDOWS:
             outer_threads = 1  # a block has several results
     rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:

@@ -89,6 +89,11 @@ def test_vectors_are_loaded_to_registers_on_targets_without_asynchronous_copies(
     assert "b_ahead[" in source.split("__syncthreads();")[-2]
 
 
+def test_elements_of_rows_of_any_length_are_copied_in_each_k_step(made):
+    """Each has an address of its own in registers."""
+    assert "_ahead" not in made(product("dynamic", "dynamic", "dynamic")).source
+
+
 def test_copies_that_the_spec_interleaves_stay_between_the_k_steps(made):
     schedule = SMALL + ", prefetch: interleaved"
     source = made(gemm(1024, 1024, 1024, schedule=schedule).replace("params:", "target: sm_75\nparams:")).source

@@ -95,6 +95,16 @@ class OperandPipeline:
         has_size = self.width * self.tile.dtype.bytes in ASYNC_COPY_BYTES
         return self.thread.config.is_multistage and has_size and has_async_copies(self.thread.contraction, self.operand)
 
+    @property
+    def uses_registers(self) -> bool:
+        """Whether a k-tile is loaded to registers before its k steps, and stored after them. Not single elements whose
+        rows are apart by a distance that is known at launch only: each has an address of its own in registers, too."""
+        thread = self.thread
+        if self.asynchronous or not thread.config.copies_through_registers:
+            return False
+        context = thread.contraction.context
+        return self.width > 1 or all(context.static(stride) is not None for stride in self.operand.array.strides)
+
     @cached_property
     def source_pointer(self) -> Start | None:
         """Pointer to the thread's first element of the first k-tile, if all subscripts of the operand are indices."""

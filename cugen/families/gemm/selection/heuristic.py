@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -27,6 +28,7 @@ _MIN_SPLIT_K_SPEEDUP = 1.05  # over the same
 _MIN_WAVE_SPEEDUP = 1.0005  # of stream-K, for each further wave
 _MIN_K_INTERLEAVED = 2048  # elements of a tile's K from which an interleaved prefetch was faster (measured on an H200)
 _UNEVEN_CLUSTER_SIZES = (3, 6)  # blocks; such clusters were distributed unevenly (measured on an H100 and an H200)
+_MAX_TENSOR_SLOWDOWN = 2.0  # of tensor cores at planned sizes, where larger ones are possible (heuristic)
 _CONFIGS_BEFORE_VARIANTS = 12  # configs that a search times before variants of any (heuristic)
 _CONFIGS_WITH_VARIANTS = 8  # configs whose variants are timed (heuristic)
 
@@ -43,10 +45,23 @@ def choose_config(contraction: Contraction, smaller_than: TileConfig | None = No
         ranked = [pair for pair in ranked if registers_with_copies(problem, pair[1]) < limit]
     if not ranked:
         return Refusal("needs more registers than a thread may have")
-    config = pick(ranked)
+    config = pick(_for_larger_sizes(contraction, ranked))
     if "prefetch" in contraction.tunables or not _has_long_k(contraction, config):
         return config
     return without_ineffective(contraction, replace(config, prefetch=Prefetch.INTERLEAVED))
+
+
+def _for_larger_sizes(
+    contraction: Contraction, ranked: list[tuple[float, TileConfig]]
+) -> list[tuple[float, TileConfig]]:
+    """Those on tensor cores where sizes are known at launch and may be larger than the ones that are planned for, which
+    CUDA cores would take many times longer for; unless they are much slower at these."""
+    if None not in static_extents(contraction):
+        return ranked
+    on_tensor_cores = [pair for pair in ranked if pair[1].uses_tensor_cores]
+    shortest = min(seconds for seconds, _ in ranked)
+    is_near = min((seconds for seconds, _ in on_tensor_cores), default=math.inf) <= _MAX_TENSOR_SLOWDOWN * shortest
+    return on_tensor_cores if is_near else ranked
 
 
 def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
