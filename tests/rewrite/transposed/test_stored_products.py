@@ -57,6 +57,7 @@ def test_results_are_right(changes):
     assert run.verification.passed, run.verification.messages
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("w", "weights"),
     [("[64, 64, 2, 2]", "w[c, k, p % 2, q % 2]"), ("[64, 64]", "w[k, c]")],

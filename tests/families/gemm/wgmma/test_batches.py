@@ -113,7 +113,7 @@ def _dynamic(
     return [(name, value) for name, value in extents.items() if name.upper() not in rows and not is_shared]
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("seed", range(16 * len(SCHEDULES)))
 def test_a_drawn_gemm_of_several_batch_indices_equals_the_reference(made, prove, seed: int) -> None:
     drawn = draw(seed)
@@ -201,7 +201,7 @@ def test_a_read_at_computed_batch_subscripts_is_a_matrix_where_no_images_have_it
     assert reasons("wgmma", text) == ()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_compiler_has_no_warning(made, schedule: str) -> None:
     if not compilers():
