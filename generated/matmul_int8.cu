@@ -182,6 +182,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
         const int write_stage = (k0 / BK + STAGES - 1) % STAGES;
         // past the last k-tile: copy it again, so that the loop has no branch
         const int prefetch_k = min(k0 + BK * (STAGES - 1), K + k_residue - BK);
+        // through registers: stored after the k steps, which hide the latency of these loads
         signed char b_ahead[32];
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {

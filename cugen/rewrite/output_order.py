@@ -18,15 +18,13 @@ from math import prod
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.request import Single, Steps
 from cugen.rewrite.stored_operands import operands_of
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, fresh, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, fresh, steps_of, storing_seconds, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
 
 _TILE = 64  # results along a dimension that tiles come in (heuristic)
 _MIN_SPEEDUP = 1.5  # of the arithmetic that is saved, over the copy (heuristic)
-_COPY_EFFICIENCY = 0.8  # of the memory bandwidth
-_LAUNCH_SECONDS = 2.8e-6  # of a further launch (measured on an H200)
 
 
 def with_ordered_output(single: Single) -> Steps | None:
@@ -103,5 +101,5 @@ def _is_faster(
     multiplying = 2 * count((*single.statement.indices, *reduction.indices)) / peak
     saved = (of_batch - of_one) * multiplying
     stored = count(single.statement.indices) * single.context.arrays[single.statement.target].dtype.bytes
-    copying = 2 * stored / (_COPY_EFFICIENCY * PLANNING_DEVICE.bandwidth) + _LAUNCH_SECONDS
+    copying = storing_seconds(stored, PLANNING_DEVICE)
     return stored <= MAX_TEMPORARY_BYTES and multiplying > copying and saved > _MIN_SPEEDUP * copying

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cugen.machine import Device
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, walk
@@ -13,6 +14,8 @@ from cugen.spec.resolve.statements import dense_strides
 from cugen.spec.rewriting import rename
 
 MAX_TEMPORARY_BYTES = 1 << 29  # of an operand, or of partial results, that a rewriting stores (heuristic)
+LAUNCH_SECONDS = 2.8e-6  # of a copy before a GEMM (measured on an H100)
+_COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ def steps_of(
     open_ = tuple(array.name for array in arrays if array.name not in tuned)
     statements = (*(stored.statement for stored in temporaries), last)
     return Steps(statements, arrays, open_, tuned, again=open_ if again else ())
+
+
+def storing_seconds(copied_bytes: int, device: Device) -> float:
+    """Seconds of a further launch that reads and writes so many bytes each."""
+    return LAUNCH_SECONDS + 2 * copied_bytes / (_COPY_EFFICIENCY * device.bandwidth)
 
 
 def last_request(single: Single, steps: Steps) -> Request:

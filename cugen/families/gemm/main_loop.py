@@ -286,10 +286,13 @@ class _Prefetch:
 
     def loads(self) -> tuple[Node, ...]:
         """Loads to registers, before the k steps."""
+        if not self.register_copies:
+            return ()
+        what = Comment("through registers: stored after the k steps, which hide the latency of these loads")
         declarations = tuple(copies.declaration() for copies in self.register_copies)
         k = self.prefetch_k.index.symbol
         loads = tuple(node for copies in self.register_copies for node in copies.loads(k))
-        return *declarations, *self._if_within_k(loads)
+        return what, *declarations, *self._if_within_k(loads)
 
     def stores(self) -> tuple[Node, ...]:
         """Stores from registers, after the k steps."""

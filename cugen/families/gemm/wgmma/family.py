@@ -31,13 +31,12 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instructio
 from cugen.plan.context import make_context
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Group
+from cugen.rewrite.temporaries import storing_seconds
 from cugen.spec.expressions import Reduce, factors_of_product
 
 # Measured over predicted time of windows by `mma.sync` (geometric mean of 14 convolutions, cold, on an H100), and of
 # operands that `gemm` copies element by element (the same of nine shapes).
 _PREDICTED_TOO_SHORT, _UNALIGNED_PREDICTED_TOO_SHORT = 1.45, 1.36
-_COPY_SECONDS = 2.8e-6  # of the launch of a copy before a GEMM (measured on an H100)
-_COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 
 
 def match(request: Request) -> Match | Refusals:
@@ -223,13 +222,13 @@ def _copies_pay_off(single: Single, contraction: Contraction, instruction: Wgmma
     if not isinstance(copied, Contraction) or isinstance(config := choose_config(copied, instruction), Refusal):
         return False
     problem, names = problem_of(copied), {array.name for array in steps.temporaries}
-    copied_bytes = sum(
+    copied_bytes = (
         read_elements(problem, tile) * tile.element_bytes
         for operand, tile in zip(copied.operands, problem.operands, strict=True)
         if operand.read.array in names
     )
-    seconds = 1e-6 * predict(copied, config) + len(names) * _COPY_SECONDS
-    seconds += 2 * copied_bytes / (_COPY_EFFICIENCY * device_of(single.target).bandwidth)  # read, and written
+    seconds = 1e-6 * predict(copied, config)
+    seconds += sum(storing_seconds(size, device_of(single.target)) for size in copied_bytes)
     return seconds < _UNALIGNED_PREDICTED_TOO_SHORT * predicted.seconds
 
 
