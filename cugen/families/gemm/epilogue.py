@@ -10,13 +10,25 @@ from functools import cached_property
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
-from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
+from cugen.pieces.loop_variables import repeated, repeated_sections, unrolled, value_of
 from cugen.pieces.sections import guarded_nodes
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import ConsecutiveElements, mentions_of, vector_body, wide_reads
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
-from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Comment, Comparison, Define, Guard, Let, Load, Node, ReturnUnless, Section
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import (
+    Assign,
+    Comment,
+    Comparison,
+    Define,
+    Guard,
+    Let,
+    Load,
+    Node,
+    ReturnUnless,
+    Section,
+    Store,
+)
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
 from cugen.rewrite.temporaries import fresh
@@ -176,3 +188,23 @@ class Epilogue:
         """The statements of a single sum at an offset in the block tile."""
         definitions = self._define(self.contraction.m, m_in_tile), self._define(self.contraction.n, n_in_tile)
         return *definitions, *self._statements((value,), before)
+
+    def _vector(self, name_hint: str, width: int, count: int = 0) -> Vector:
+        return Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width, count)
+
+    def _store_vector(self, name_hint: str, value: Value, target: Access) -> tuple[Node, ...]:
+        width = target.width
+        if width == 1:
+            return (Store(target, value(integer(0))),)
+        v = self.thread.loop_index("w", width)
+        vector = self._vector(name_hint, width)
+        assign = Assign(vector.component(v.symbol), value(v.symbol))
+        return Let(vector, None, mutable=True), unrolled(v, (assign,), stop=width), Store(target, vector)
+
+    def _loaded(self, load: Access) -> tuple[list[Node], Value]:
+        """The load of a vector of sums, and its v-th element."""
+        if load.width == 1:
+            total = Local(self.lowering.names.allocate("total"), self.dtype)
+            return [Load(total, load)], lambda v: total
+        vector = self._vector("sums", load.width)
+        return [Load(vector, load)], vector.component

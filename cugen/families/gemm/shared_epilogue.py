@@ -153,9 +153,6 @@ class SharedEpilogue(Epilogue):
         """Accumulators that a thread stores at once."""
         return math.gcd(self.thread.fragment_widths[1], MAX_ACCESS_BYTES // self.dtype.bytes)
 
-    def _vector(self, name_hint: str, width: int, count: int = 0) -> Vector:
-        return Vector(self.lowering.names.allocate(name_hint), self.dtype.compute, self.dtype, width, count)
-
     def _slice_subscript(self, k_slice: Integer) -> tuple[Integer, ...]:
         return (k_slice,) if self.config.sliced_k > 1 else ()
 
@@ -164,15 +161,6 @@ class SharedEpilogue(Epilogue):
         _, m, n, over_tile = self._distribute(width)
         loads, total = self._sum_of_slices(m, n, width)
         return over_tile((*loads, *self._store_vector("slice_total", total, target(m, n, width))))
-
-    def _store_vector(self, name_hint: str, value: Value, target: Access) -> tuple[Node, ...]:
-        width = target.width
-        if width == 1:
-            return (Store(target, value(integer(0))),)
-        v = self.thread.loop_index("w", width)
-        vector = self._vector(name_hint, width)
-        assign = Assign(vector.component(v.symbol), value(v.symbol))
-        return Let(vector, None, mutable=True), unrolled(v, (assign,), stop=width), Store(target, vector)
 
     def _reduce_and_store(self, rank: Integer | None = None) -> tuple[Node, ...]:
         """Adds the partials of all slices, or of a cluster's blocks if there is a `rank`; computes the statements."""
@@ -258,11 +246,3 @@ class SharedEpilogue(Epilogue):
             return reduce(lambda total, component: combine(self.reduction.kind, total, component), components)
 
         return loads, total_of
-
-    def _loaded(self, load: Access) -> tuple[list[Node], Value]:
-        """The load of a vector of sums, and its v-th element."""
-        if load.width == 1:
-            total = Local(self.lowering.names.allocate("total"), self.dtype)
-            return [Load(total, load)], lambda v: total
-        vector = self._vector("sums", load.width)
-        return [Load(vector, load)], vector.component

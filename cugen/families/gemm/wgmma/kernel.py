@@ -13,6 +13,7 @@ from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates, WarpgroupCoordinates
 from cugen.families.gemm.wgmma.epilogues.pairs import MatrixEpilogue, PairEpilogue
+from cugen.families.gemm.wgmma.epilogues.rows import RowEpilogue, row_buffer_bytes, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import TensorStoreEpilogue, stores_by_tma
 from cugen.families.gemm.wgmma.epilogues.transposed import TransposedEpilogue
 from cugen.families.gemm.wgmma.main_loop import MainLoop
@@ -155,6 +156,9 @@ class WgmmaKernel:
             kind = TransposedEpilogue if self.config.swaps_ab else matrices
             by_tma = kind(self.thread, self.block, offset, wave=self.output_tiles.wave)
             return by_tma, offset + by_tma.bytes
+        if stores_rows(self.contraction, self.config):
+            rows = RowEpilogue(self.thread, self.block, offset, wave=self.output_tiles.wave)
+            return rows, offset + row_buffer_bytes(self.contraction, self.config)
         return Epilogue(self.thread), offset
 
     def _computation(

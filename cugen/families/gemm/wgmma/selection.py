@@ -27,6 +27,7 @@ from cugen.families.gemm.wgmma.config import (
     registers_of,
 )
 from cugen.families.gemm.wgmma.cost_model import predict
+from cugen.families.gemm.wgmma.epilogues.rows import row_buffer_bytes, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
 from cugen.families.gemm.wgmma.operands.tiles import stage_bytes
@@ -257,10 +258,8 @@ def _has_doubles(contraction: Contraction) -> bool:
 
 def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
     """The requested stages, or as many as fit; 0 if there aren't enough."""
-    output = contraction.context.arrays[contraction.request.group.statements[-1].target]
-    stores = config.store_bytes(output.dtype.bytes) if stores_by_tma(contraction) and config.split_k == 1 else 0
-    stores += BLOCK_ID_BYTES if config.stream_k else 0
-    fitting = (contraction.request.target.shared_opt_in - stores) // (
+    epilogue = _epilogue_bytes(contraction, config) + (BLOCK_ID_BYTES if config.stream_k else 0)
+    fitting = (contraction.request.target.shared_opt_in - epilogue) // (
         stage_bytes(contraction.operands, config) + config.barrier_bytes
     )
     stages = int(contraction.tunables.get("stages", min(fitting, _MAX_STAGES, _fills(contraction, config))))
@@ -269,6 +268,16 @@ def _stages_of(contraction: Contraction, config: WgmmaConfig) -> int:
         if partials_bytes(contraction, config) + barriers > contraction.request.target.shared_opt_in:
             return 0
     return stages if _MIN_STAGES <= stages <= fitting else 0
+
+
+def _epilogue_bytes(contraction: Contraction, config: WgmmaConfig) -> int:
+    """Shared memory of an epilogue beside the stages."""
+    if stores_rows(contraction, config):
+        return row_buffer_bytes(contraction, config)
+    if config.split_k > 1 or not stores_by_tma(contraction):
+        return 0
+    output = contraction.context.arrays[contraction.request.group.statements[-1].target]
+    return config.store_bytes(output.dtype.bytes)
 
 
 def _fills(contraction: Contraction, config: WgmmaConfig) -> int:
