@@ -42,7 +42,7 @@ from cugen.tune.timing.prepare import with_schedules
 from cugen.tune.transfer import known_device
 
 Array = NDArray[np.float64]
-CALIBRATIONS = {Cores.CUDA: H200, Cores.TENSOR: H200_TENSOR}
+CALIBRATIONS = {Cores.CUDA: H200, Cores.TENSOR: H200_TENSOR}  # of 16 and 8 bits; not float64
 _SLOW = 1.5  # times of the fastest, from which configs don't count: no search takes them
 _HELD_BACK = 3  # one GEMM of so many
 _STAYING = 1e-4  # of the squared logarithm by which a constant changes, beside the squared error of the predictions

@@ -20,7 +20,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, shared_loop_variable, unrolled, value_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.reductions import combine
-from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Assign,
     Barrier,

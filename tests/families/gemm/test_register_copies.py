@@ -55,7 +55,7 @@ def is_store_from_registers(node: Node) -> bool:
 @pytest.mark.parametrize("target", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_a_k_tile_is_loaded_before_its_first_mma_and_stored_after_all_but_the_last_k_step(planned, layout, target):
-    nodes = main_loop(planned(product(67, 75, 331, layout, target=target)))
+    nodes = main_loop(planned(product(67, 75, 331, layout, target=target, schedule=f"{TILE}, cores: tensor")))
     loads = [position for position, node in enumerate(nodes) if is_load_to_registers(node)]
     stores = [
         position
@@ -145,5 +145,5 @@ def test_each_k_tile_of_a_block_takes_as_long_as_its_loads(seed):
 
 
 def test_long_unaligned_products_are_copied_to_aligned_rows_on_sm_90a(made):
-    kernels = made(product(40, 4849, 6371, "tn", "bfloat16", "sm_90a", schedule="")).plan.kernels
+    kernels = made(product(200, 4849, 6371, "tn", "bfloat16", "sm_90a", schedule="")).plan.kernels
     assert kernels[-1].family == "wgmma"

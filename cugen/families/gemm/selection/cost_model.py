@@ -8,7 +8,7 @@ prologue of the first blocks and epilogue of the last ones are added.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from cugen.families.gemm import tensor_cores
@@ -52,8 +52,9 @@ class Calibration:
     slice_epilogue: float = 0.2368  # of the instructions of stores, more for each further slice
     slice_exchange: float = 0.7695  # of the cycles of the slices' partial sums, that nothing hides
     copy_latency_cycles: float = 215.4  # of a copy, that nothing else of the block hides
-    register_copy_seconds: float = 0.5e-6  # from loads of a k-tile to registers until they arrive; cold, on an H200
-    prologue_load_seconds: float = 0.04e-6  # of one load to a register before the main loop: 0.02 to 0.055 on an H200
+    memory_latency_seconds: float = 0.0  # from an asynchronous copy until it arrives, cold: a k-tile takes its part
+    register_copy_seconds: float = 0.0  # from loads of a k-tile to registers until they arrive, cold
+    prologue_load_seconds: float = 0.0  # of one load to a register before the main loop
     barrier_cycles_per_warp: float = 0.2219  # per k-tile, for each further warp of a copy group
     store_bytes_per_cycle: float = 16.02  # of a multiprocessor that waits for its stores
     simultaneous_stores: float = 1.0  # of the stores of resident blocks, those at about the same time
@@ -79,8 +80,8 @@ class Calibration:
 
 H200 = Calibration()
 _FITTED_DEVICE = device(H200.device)
-# Of tensor cores: fitted to other measurements, without terms for the lines of copies and simultaneous stores.
-H200_TENSOR = Calibration(
+# Of float64 on tensor cores: fitted to other measurements, without terms for lines of copies and simultaneous stores.
+H200_DOUBLE = Calibration(
     k_tile_instructions=47.53,
     window_index_instructions=6.0,
     epilogue_instructions=226.5,
@@ -100,11 +101,29 @@ H200_TENSOR = Calibration(
     launch_seconds=4.51e-6,
     l2_bytes_per_second=6.2e12,
 )
+# Of other types there. Latencies, launches and the instructions of copies and k-tiles, among them those in which a warp
+# waits at barriers, are fitted to two thirds of drawn GEMMs.
+H200_TENSOR = replace(
+    H200_DOUBLE,
+    data="tests/data/mma_h200.csv",
+    k_tile_instructions=249.0,
+    copy_instructions=16.69,
+    copy_latency_cycles=442.6,
+    memory_latency_seconds=0.916e-6,
+    register_copy_seconds=0.7e-6,
+    prologue_load_seconds=0.0188e-6,
+    stream_k_seconds=3.785e-6,
+    cluster_seconds=0.374e-6,
+    cluster_element_cycles=4.987,
+    l2_bytes_per_second=4.692e12,
+)
 
 
 def calibration(config: TileConfig) -> Calibration:
     """The constants for a config."""
-    return H200_TENSOR if config.uses_tensor_cores else H200
+    if config.mma is None:
+        return H200
+    return H200_TENSOR if config.mma.has_words else H200_DOUBLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,23 +262,27 @@ def _distributed_shared_cycles(problem: Problem, config: TileConfig, fitted: Cal
 
 
 @dataclass(frozen=True, slots=True)
-class _RegisterCopyCycles:
-    """Cycles of the loads to registers where copies aren't asynchronous: `k_tile` from those of a k-tile until they can
-    be stored, `prologue` of those before the main loop."""
+class _CopyLatency:
+    """Cycles of the latency of copies: `k_tile` from one k-tile until the next one has been copied, for the `fraction`
+    of the k-tiles that aren't copied before the main loop; `prologue` of loads to registers before it, where copies
+    aren't asynchronous."""
 
-    k_tile: float = 0.0
-    prologue: float = 0.0
+    k_tile: float
+    fraction: float
+    prologue: float
 
 
-def _register_copy_cycles(
+def _copy_latency(
     problem: Problem, config: TileConfig, k_tiles: int, clock: float, fitted: Calibration
-) -> _RegisterCopyCycles:
+) -> _CopyLatency:
     copies = register_copies(problem, config)
     loads = copies.elements + copies.vectors
-    if not loads:
-        return _RegisterCopyCycles()
-    return _RegisterCopyCycles(
-        fitted.register_copy_seconds * clock if k_tiles >= config.stages else 0.0,
+    k_tile = fitted.memory_latency_seconds / max(config.stages - 1, 1)
+    if loads:
+        k_tile = max(k_tile, fitted.register_copy_seconds)
+    return _CopyLatency(
+        k_tile * clock,
+        max(0, k_tiles - config.stages + 1) / k_tiles,
         min(k_tiles, config.stages - 1) * loads * fitted.prologue_load_seconds * clock,
     )
 
@@ -280,7 +303,7 @@ def _block_cycles(
     work: _KTileWork,
     blocks: int,
     schedulers: int,
-    copying: _RegisterCopyCycles,
+    copying: _CopyLatency,
     fitted: Calibration,
 ) -> _BlockCycles:
     """Those of so many resident blocks."""
@@ -297,7 +320,7 @@ def _block_cycles(
     busy *= fitted.stream_k_factor if config.stream_k and config.stages > 2 else 1
     busy += fitted.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
     waiting = max(0.0, fitted.copy_latency_cycles - (config.stages - 1) * busy)
-    k_tile = busy + max(waiting, copying.k_tile - busy)
+    k_tile = busy + max(waiting, copying.fraction * (copying.k_tile - busy))
     # A single block waits for its prologue; several hide it, but store at about the same time.
     store_cycles = config.block_m * config.block_n * problem.output_bytes / fitted.store_bytes_per_cycle
     storing = 1 + fitted.simultaneous_stores * (blocks - 1)
@@ -370,7 +393,7 @@ def predict(
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
     concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
     work = _k_tile_work(problem, config, issue_cycles, fitted)
-    copying = _register_copy_cycles(problem, config, k_tiles, clock, fitted)
+    copying = _copy_latency(problem, config, k_tiles, clock, fitted)
     block = _block_cycles(problem, config, work, concurrent, schedulers, copying, fitted)
     waves, last_tiles = divmod(tiles, sms * concurrent)
     cycles = waves * (k_tiles * block.k_tile + block.epilogue)

@@ -81,8 +81,8 @@ def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
     faster than the best config without them by a margin."""
     unsplit = [pair for pair in ranked if not pair[1].splits_tiles]
     split = [pair for pair in ranked if pair[1].splits_tiles]
-    if unsplit:  # the model of split tiles is fitted on CUDA cores only
-        split = [pair for pair in split if not pair[1].uses_tensor_cores]
+    if unsplit:  # on tensor cores the model of partial sums in the workspace isn't fitted
+        split = [pair for pair in split if pair[1].uses_cluster or not pair[1].uses_tensor_cores]
     even = [pair for pair in split if not (pair[1].uses_cluster and pair[1].split_k in _UNEVEN_CLUSTER_SIZES)]
     split = even or split
     if not unsplit or not split:

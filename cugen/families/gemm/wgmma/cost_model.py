@@ -13,6 +13,7 @@ from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.families.gemm.wgmma.config import WgmmaConfig
+from cugen.families.gemm.wgmma.epilogues.rows import row_buffer_shape, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import LastTile, k_tiles_of, padded_channels
 from cugen.families.gemm.wgmma.operands.tiles import begins_within_a_line, tile_rows
@@ -76,7 +77,9 @@ class Calibration:
     row_k_tile: float = 24.2  # of a k-tile beside them
     # Of an epilogue, in cycles for each column of a warpgroup's matrix.
     epilogue: float = 13.8  # that threads store
-    halves_epilogue: float = 40  # of elements below a word
+    halves_epilogue: float = 69.9  # pairs of elements below a word
+    row_epilogue: float = 19.8  # elements below a word that pass through shared memory (tests/data/wgmma_rows_h200.csv)
+    row_segment: float = 624  # more, for each of the segments of a row, over its elements
     tensor_epilogue: float = 4.49  # that TMA stores
     chunk: float = 264  # cycles for each part that TMA stores
     partials: float = 16.7  # of partial sums that stream-K stores, or loads
@@ -157,6 +160,8 @@ def _epilogue(contraction: Contraction, config: WgmmaConfig, fitted: Calibration
     columns = int(config.block_n) * config.matrices_m
     if config.split_k == 1 and stores_by_tma(contraction):
         return fitted.tensor_epilogue * columns + fitted.chunk * config.chunks
+    if stores_rows(contraction, config):
+        return (fitted.row_epilogue + fitted.row_segment / row_buffer_shape(config)[1]) * columns
     has_vectors = config.split_k > 1 or problem_of(contraction).output_bytes >= WORD_BYTES
     return (fitted.epilogue if has_vectors else fitted.halves_epilogue) * columns
 

@@ -1,4 +1,4 @@
-"""The cost model of wgmma GEMMs against measured kernels, `wgmma_*_h100.csv` and `wgmma_swapped_h200.csv`."""
+"""The cost model of wgmma GEMMs against measured kernels, `wgmma_*_h100.csv` and `wgmma_*_h200.csv`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sizes(config: WgmmaConfig) -> tuple[bool, int, int, int, int, int]:
 
 # Nothing is fitted to the last two, whose blocks share tiles in other clusters, too, but the loss by two stages.
 DRAWN, TILES, CHOICES, CLUSTERS = (f"wgmma_{name}_h100.csv" for name in ("drawn", "tiles", "choices", "clusters"))
-SWAPPED = "wgmma_swapped_h200.csv"
+SWAPPED, ROWS = "wgmma_swapped_h200.csv", "wgmma_rows_h200.csv"
 
 
 def is_held_back(shape: Shape) -> bool:
@@ -58,7 +58,7 @@ def is_held_back(shape: Shape) -> bool:
 
 @pytest.fixture(
     scope="module",
-    params=[*(pytest.param(name, marks=pytest.mark.slow) for name in (DRAWN, TILES)), CHOICES, CLUSTERS, SWAPPED],
+    params=[*(pytest.param(name, marks=pytest.mark.slow) for name in (DRAWN, TILES)), CHOICES, CLUSTERS, SWAPPED, ROWS],
 )
 def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     """Configs that were timed and are proposed, by shape, with predictions for the device of the measurements."""
@@ -68,7 +68,7 @@ def timings(request: pytest.FixtureRequest) -> Iterator[Timings]:
     for row in csv.DictReader(lines):
         rows[Shape(int(row["m"]), int(row["n"]), int(row["k"]), row["layout"])].append(row)
     with pytest.MonkeyPatch.context() as patch:
-        timed_on = device("H200" if request.param == SWAPPED else "H100")
+        timed_on = device("H200" if request.param in (SWAPPED, ROWS) else "H100")
         patch.setattr(cost_model, "device_of", lambda _: timed_on)
         yield {shape: list(timed(shape, of_shape)) for shape, of_shape in rows.items()}
 
@@ -95,7 +95,8 @@ def pick(configs: list[Timed]) -> Timed:
 
 def test_the_table_has_many_shapes_and_configs(timings: Timings, request: pytest.FixtureRequest) -> None:
     """So that the tests below compare with something."""
-    expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (35, 400), SWAPPED: (45, 1200)}
+    expected = {DRAWN: (94, 800), TILES: (47, 240), CHOICES: (25, 200), CLUSTERS: (35, 400)}
+    expected |= {SWAPPED: (45, 1200), ROWS: (9, 250)}
     shapes, configs = expected[request.node.callspec.params["timings"]]
     assert len(timings) == shapes
     assert sum(map(len, timings.values())) > configs

@@ -49,12 +49,12 @@ def stores_rows(contraction: Contraction, config: WgmmaConfig) -> bool:
 
 def row_buffer_bytes(contraction: Contraction, config: WgmmaConfig) -> int:
     """Of the buffers of all warpgroups."""
-    rows, columns = _buffer_shape(config)
+    rows, columns = row_buffer_shape(config)
     pad = _pad(config)
     return config.consumers * rows * (columns + pad) * contraction.reductions[0].dtype.bytes
 
 
-def _buffer_shape(config: WgmmaConfig) -> tuple[int, int]:
+def row_buffer_shape(config: WgmmaConfig) -> tuple[int, int]:
     """Rows and columns of the output that a warpgroup stores at once."""
     part = math.gcd(int(config.block_n), WARP)
     return (part, WGMMA_M) if config.swaps_ab else (WGMMA_M, part)
@@ -77,7 +77,7 @@ class RowEpilogue(Epilogue):
         assert isinstance(thread.config, WgmmaConfig)
         self.wgmma_config = config = thread.config
         self.warpgroup, self.thread_of_warpgroup, self.is_reused = block.warpgroup, block.thread_of_warpgroup, wave
-        self.rows, self.columns = _buffer_shape(config)
+        self.rows, self.columns = row_buffer_shape(config)
         name = thread.lowering.names.allocate("c_rows")
         shape = config.consumers, self.rows, self.columns
         tile = dense_array(name, self.dtype, shape, "shared", _pad(config))

@@ -1,0 +1,89 @@
+"""The cost model of GEMMs by `mma.sync` against measured kernels, `tests/data/mma_h200.csv`."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cugen.families.gemm.selection.cost_model import H200_TENSOR
+from cugen.families.gemm.selection.heuristic import rank
+from tests.families.gemm.wgmma.conftest import contraction_of, product
+
+
+class Timed(NamedTuple):
+    """Measured and predicted microseconds of a config."""
+
+    us: float
+    predicted: float
+    is_chosen_unasked: bool
+
+
+def is_held_back(row: dict[str, str]) -> bool:
+    """Of a third of the shapes, to which nothing was fitted."""
+    sizes = tuple(int(row[name]) for name in "mnk")
+    return int(hashlib.md5(str(sizes).encode()).hexdigest(), 16) % 3 == 0
+
+
+@pytest.fixture(scope="module")
+def held_back() -> list[list[Timed]]:
+    """The configs of each shape, those by the workspace, whose model isn't fitted, left out."""
+    lines = [line for line in (Path(__file__).parents[3] / H200_TENSOR.data).read_text().splitlines() if line[0] != "#"]
+    rows: dict[tuple[str, ...], list[dict[str, str]]] = defaultdict(list)
+    for row in filter(is_held_back, csv.DictReader(lines)):
+        if row["reduction"] != "workspace":
+            rows[row["type"], row["layout"], row["m"], row["n"], row["k"]].append(row)
+    return [timed(*shape, rows=of_shape) for shape, of_shape in rows.items()]
+
+
+def timed(dtype: str, layout: str, m: str, n: str, k: str, *, rows: list[dict[str, str]]) -> list[Timed]:
+    contraction = contraction_of(
+        product(
+            m,
+            n,
+            k,
+            dtype=dtype,
+            layout=layout,
+            schedule="family: gemm, cores: tensor",
+            result=dtype if dtype == "float16" else "",
+        )
+    )
+    ranked = {}
+    for seconds, config in rank(contraction):
+        is_cluster = config.split_k > 1 and config.uses_cluster
+        sizes = (config.block_m, config.block_n, config.thread_m, config.thread_n, config.block_k, config.stages)
+        slices = config.sliced_k, config.split_k, "cluster" if is_cluster else "", config.stream_k, config.stores.value
+        ranked[tuple(map(str, (*sizes, *slices)))] = 1e6 * seconds
+    names = ("block_m", "block_n", "thread_m", "thread_n", "block_k", "stages", "sliced_k", "split_k", "reduction")
+    keys = [tuple(row[name] for name in (*names, "stream_k", "stores")) for row in rows]
+    return [
+        Timed(float(row["us"]), ranked[key], row["stream_k"] == "0")
+        for row, key in zip(rows, keys, strict=True)
+        if key in ranked
+    ]
+
+
+def test_the_table_has_many_shapes_and_configs(held_back):
+    """So that the tests below compare with something."""
+    assert len(held_back) >= 15
+    assert sum(map(len, held_back)) > 100
+
+
+def test_predictions_of_shapes_that_were_held_back_are_within_20_percent(held_back):
+    """Root mean square of the logarithms."""
+    errors = [math.log(config.predicted / config.us) for configs in held_back for config in configs]
+    assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.2
+
+
+def test_picks_of_shapes_that_were_held_back_are_within_8_percent_of_the_fastest(held_back):
+    """In geometric mean, of the configs without stream-K."""
+    regrets = []
+    for configs in held_back:
+        chosen = [config for config in configs if config.is_chosen_unasked]
+        regrets.append(min(chosen, key=lambda config: config.predicted).us / min(config.us for config in chosen))
+    assert math.prod(regrets) ** (1 / len(regrets)) < 1.08
