@@ -179,3 +179,46 @@ def test_traced_rows_are_those_of_the_plan(made) -> None:
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
     assert trace.compared > 0
     assert not trace.mismatches
+
+
+# Rows of elements below a word that TMA can't store, through shared memory
+
+ROWS = "family: wgmma, swap_ab: {swap}, block: {{{m}: {bm}, {n}: {bn}}}{more}"
+
+
+def rows(m: int, n: int, *, swap: bool, block: tuple[int, int] = (64, 64), value: str = SUMS, more: str = "") -> str:
+    """The text of a GEMM whose rows of C are odd."""
+    names = ("n", "m") if swap else ("m", "n")
+    schedule = ROWS.format(swap=str(swap).lower(), m=names[0], n=names[1], bm=block[0], bn=block[1], more=more)
+    return product(m, n, 136, compute=f"C[{{c}}] = {value}", more=MORE[value], schedule=schedule)
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
+@pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
+@pytest.mark.parametrize("block", [(64, 64), (128, 96), (192, 40), (256, 32)], ids=str)
+@pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
+def test_odd_rows_equal_the_reference(swap: bool, block: tuple[int, int], value: str, device: dict[str, bool]) -> None:
+    block = block if swap or block[1] % 16 == 0 else (block[0], 48)
+    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{rows(267, 141, swap=swap, block=block, value=value)}")[0])
+    assert "c_rows[" in kernel.source
+    run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3, **device))
+    assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+@pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
+def test_odd_rows_pass_through_shared_memory_without_bank_conflicts(swap: bool) -> None:
+    report = analyze(generate(load_text(f"cugen: 1\nkernel: k\n{rows(256, 193, swap=swap)}")[0]))
+    through = [a for a in report.kernels[-1].accesses if a.access.array.symbol == "c_rows"]
+    assert {a.access.kind for a in through} == {"load", "store"}
+    assert all(a.verdict == "ideal" for a in through)
+
+
+def test_even_rows_are_stored_in_pairs_unless_operands_are_swapped() -> None:
+    assert ["c_rows[" in source_of(rows(256, 194, swap=swap)) for swap in (False, True)] == [False, True]
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
+def test_odd_rows_of_distributed_tiles_are_right(swap: bool, prove) -> None:
+    prove(rows(320, 513, swap=swap, block=(64, 64), more=", stream_k: 1"), races=True)
