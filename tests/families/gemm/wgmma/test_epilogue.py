@@ -214,6 +214,19 @@ def test_odd_rows_pass_through_shared_memory_without_bank_conflicts(swap: bool) 
     assert all(a.verdict == "ideal" for a in through)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("n", [1, 2, 70, 101])
+@pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
+def test_rows_of_words_that_begin_within_a_sector_are_right(n: int, swap: bool, prove) -> None:
+    text = (
+        rows(100, n, swap=swap)
+        .replace("bfloat16", "int8")
+        .replace("C: {shape: [M, N], dtype: int8", "C: {shape: [M, N], dtype: int32")
+    )
+    assert "c_rows[" in source_of(text)
+    prove(text, races=True)
+
+
 def test_even_rows_are_stored_in_pairs_unless_operands_are_swapped() -> None:
     assert ["c_rows[" in source_of(rows(256, 194, swap=swap)) for swap in (False, True)] == [False, True]
 

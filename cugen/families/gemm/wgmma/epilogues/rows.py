@@ -1,4 +1,4 @@
-"""Epilogue that stores rows of elements below a word, where TMA can't: accumulators pass through shared memory, a part
+"""Epilogue that stores rows that begin anywhere, which TMA can't: accumulators pass through shared memory, a part
 of the tile at a time, so that a warp stores consecutive elements of one row.
 
 From registers it would store to 8 rows at once, which takes four times as long on an H200: L2 merges elements of a
@@ -23,7 +23,8 @@ from cugen.machine.wgmma import WARPGROUP, WGMMA_M
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, repeated_sections, value_of
-from cugen.pieces.vectors import stored_width
+from cugen.pieces.vectors import SECTOR_BYTES, stored_width
+from cugen.plan.alignment import divisor
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Declare, For, Loop, NamedBarrier, Node, Section, Store
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -35,16 +36,21 @@ _MAX_UNROLLED = 4  # elements of a thread: the offsets of more would spill besid
 
 @lru_cache(maxsize=16)
 def stores_rows(contraction: Contraction, config: WgmmaConfig) -> bool:
-    """Whether the results are elements below a word that neither TMA can store nor a lane in pairs."""
+    """Whether TMA can't store the results, nor registers in whole sectors: of words in rows that begin anywhere, of
+    smaller elements unless a lane stores them in pairs."""
     if config.split_k > 1 or stores_by_tma(contraction):
         return False
-    request, arrays = contraction.request, contraction.context.arrays
+    request, context = contraction.request, contraction.context
     for statement in request.stored_statements():
-        array = arrays[statement.target]
+        array = context.arrays[statement.target]
         along = [sub for sub, stride in zip(statement.subscripts, array.strides, strict=True) if stride == 1]
-        if array.dtype.bytes >= WORD_BYTES or along != [IndexValue(contraction.contiguous.name)]:
+        if array.dtype.bytes > WORD_BYTES or along != [IndexValue(contraction.contiguous.name)]:
             return False
-    return contraction.is_swapped or stored_width(request, contraction.n, PAIR) < PAIR
+        pitches = [divisor(stride, context) * array.dtype.bytes for stride in array.strides if stride != 1]
+        if array.dtype.bytes == WORD_BYTES and not any(pitch % SECTOR_BYTES for pitch in pitches):
+            return False
+    has_words = all(context.arrays[s.target].dtype.bytes == WORD_BYTES for s in request.stored_statements())
+    return has_words or contraction.is_swapped or stored_width(request, contraction.n, PAIR) < PAIR
 
 
 def row_buffer_bytes(contraction: Contraction, config: WgmmaConfig) -> int:
@@ -74,6 +80,7 @@ class RowEpilogue(Epilogue):
         self, thread: ThreadCoordinates, block: BlockCoordinates, offset: int | Integer, *, wave: Integer | None
     ) -> None:
         super().__init__(thread)
+        self.width = 1  # of the stores of a lane: those of a warp are consecutive
         assert isinstance(thread.config, WgmmaConfig)
         self.wgmma_config = config = thread.config
         self.warpgroup, self.thread_of_warpgroup, self.is_reused = block.warpgroup, block.thread_of_warpgroup, wave
