@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from cugen.bench.buffers import ArrayBuffer, Buffers
 from cugen.bench.session import Session
-from cugen.reference.cost import cost, statement_cost
+from cugen.reference.cost import cost, cost_at, requested_indices, statement_cost
 from cugen.reference.evaluate import evaluate
-from cugen.reference.points import cost_at, requested_indices
 from cugen.reference.result import Result
 from cugen.reference.storage import Values, numpy_dtype
 from cugen.runtime.buffers import CANARY, CANARY_BYTES, bits, poison

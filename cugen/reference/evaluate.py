@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from cugen.machine import target
 from cugen.reference.contents import Contents, RecomputedContents, Region, empty, initial
-from cugen.reference.cost import footprint, statement_cost
+from cugen.reference.cost import cost_at, footprint, requested_indices, statement_cost
 from cugen.reference.fast_math import with_fast_operators
 from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
-from cugen.reference.points import cost_at, requested_indices
 from cugen.reference.result import Result, result_at, whole_result
 from cugen.reference.scope import Scope, at_points
 from cugen.reference.storage import Values, numpy_dtype, store, working_dtype

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cugen.reference import evaluate as module
+from cugen.reference.cost import requested_indices
 from cugen.reference.evaluate import evaluate
 from cugen.reference.interpreter import Interpreter
-from cugen.reference.points import requested_indices
 from cugen.runtime.inputs import draw, known_params
 from cugen.spec.load import load_text
 
