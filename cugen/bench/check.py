@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cugen.bench.buffers import ArrayBuffer, Buffers
 from cugen.bench.session import Session
-from cugen.reference.cost import cost, operations
+from cugen.reference.cost import cost, cost_at, requested_indices, statement_cost
 from cugen.reference.evaluate import evaluate
 from cugen.reference.result import Result
 from cugen.reference.storage import Values, numpy_dtype
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from cugen.kernel import Kernel
 
 SAMPLE = 2048  # elements compared per output, fewer if the reference is expensive
-_MAX_REFERENCE_OPERATIONS = 2e7  # one or two seconds of NumPy (heuristic)
+_COUNTS = tuple(1 << bit for bit in range(SAMPLE.bit_length()))  # of elements, up to so many
+_MAX_REFERENCE_OPERATIONS = 1e8  # one or two seconds of NumPy (heuristic)
 _SMALL_BYTES, _SMALL_COST = 64e6, 3e7
 
 
@@ -171,19 +172,28 @@ def _points(spec: Spec, buffers: Buffers, seed: int) -> dict[str, NDArray[np.int
 
     The reference computes each element separately: the last one of a scan of 10⁸ elements takes seconds."""
     source = np.random.default_rng([seed, SAMPLE])
-    each = sum(
-        operations(statement.value, dict.fromkeys((index.name for index in statement.indices), 1), buffers.params)
-        for statement in spec.statements
-    )
-    number = int(min(SAMPLE, max(1, _MAX_REFERENCE_OPERATIONS / max(each, 1))))
+    outputs = [array for array in buffers.layout if array.argument.role != "input"]
+    costs = {
+        count: _reference_cost(spec, {array.argument.name: count for array in outputs}, buffers) for count in _COUNTS
+    }
+    limit = max(_MAX_REFERENCE_OPERATIONS, 2 * costs[1])  # of a sum over everything further elements cost little more
+    number = max((count for count, cost in costs.items() if cost <= limit))
     points = {}
-    for array in buffers.layout:
-        if array.argument.role != "input":
-            total = math.prod(array.shape)
-            drawn = source.integers(0, total, number) if total > number else np.arange(total)
-            chosen = np.concatenate([[total - 1, 0], drawn])[:number] if total else drawn
-            points[array.argument.name] = np.unique(chosen if total > number else drawn).astype(np.int64)
+    for array in outputs:
+        total = math.prod(array.shape)
+        drawn = source.integers(0, total, number) if total > number else np.arange(total)
+        chosen = np.concatenate([[total - 1, 0], drawn])[:number] if total else drawn
+        points[array.argument.name] = np.unique(chosen if total > number else drawn).astype(np.int64)
     return points
+
+
+def _reference_cost(spec: Spec, points: Mapping[str, int], buffers: Buffers) -> float:
+    """Elementary operations of the reference at so many points of the outputs."""
+    requested = requested_indices(spec, points, buffers.params)
+    return sum(
+        min(cost_at(statement, values, buffers.params), statement_cost(statement, buffers.params))
+        for statement, values in zip(spec.statements, requested, strict=True)
+    )
 
 
 def _logical(session: Session, buffers: Buffers, array: ArrayBuffer) -> Values:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from cugen.machine import target
 from cugen.reference.contents import Contents, RecomputedContents, Region, empty, initial
-from cugen.reference.cost import footprint, operations, statement_cost
+from cugen.reference.cost import cost_at, footprint, requested_indices, statement_cost
 from cugen.reference.fast_math import with_fast_operators
 from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
@@ -29,8 +28,6 @@ from cugen.spec.expressions import (
     Read,
     Reduce,
     Scan,
-    bound_indices,
-    free_indices,
     walk,
 )
 from cugen.spec.model import Array, Scalar, Spec, Statement
@@ -81,7 +78,8 @@ class _Run:
         self.shapes = {a.name: tuple(integer(n, self.params) for n in a.shape) for a in spec.arrays}
         self.converted = types_of_temporaries(spec)
         self.writers: dict[int, Values] = {}
-        self.requested = self._requested()
+        counts = {name: len(np.asarray(numbers)) for name, numbers in (points or {}).items()}
+        self.requested = requested_indices(spec, counts, self.params)
         self.versions = {(array.name, -1): self._given(array, inputs) for array in spec.arrays}
 
     def _given(self, array: Array, inputs: Mapping[str, Values]) -> Contents:
@@ -104,18 +102,6 @@ class _Run:
                 f"{array.name} must be {array.dtype} of shape {shape}, not {elements.dtype} of shape {elements.shape}"
             )
         return initial(array.dtype, elements, keeps_exact=is_result)
-
-    def _requested(self) -> list[int]:
-        """For each statement an upper bound of the elements of its target that the caller's points lead to."""
-        counts = Counter({name: len(np.asarray(numbers)) for name, numbers in (self.points or {}).items()})
-        requested = [0] * len(self.spec.statements)
-        for number, statement in reversed(tuple(enumerate(self.spec.statements))):
-            requested[number] = min(counts[statement.target], math.prod(self._extents(statement).values()))
-            bound = {index.name: integer(index.extent, self.params) for index in bound_indices(statement.value)}
-            for read in (node for node in walk(statement.value) if isinstance(node, Read)):
-                each = math.prod(bound[name] for name in free_indices(read) if name in bound)
-                counts[read.array] += requested[number] * each
-        return requested
 
     def _is_recomputed(self, array: Array) -> bool:
         """Whether an undeclared temporary is too large to be stored, and no more than a sample of it is read."""
@@ -325,9 +311,10 @@ class _Run:
         if any(self._before(name, number).missing is not None for name in sorted({*reads, statement.target})):
             return False
         whole = statement_cost(statement, self.params)
-        each = operations(statement.value, dict.fromkeys(self._extents(statement), 1), self.params) + 1
         is_stored = math.prod(self.shapes[statement.target]) <= MAX_STORED_ELEMENTS
-        return whole <= MAX_FULL_OPERATIONS or (is_stored and whole <= self.requested[number] * each)
+        return whole <= MAX_FULL_OPERATIONS or (
+            is_stored and whole <= cost_at(statement, self.requested[number], self.params)
+        )
 
 
 def broadcast(x: Tracked, shape: tuple[int, ...], order: tuple[int, ...]) -> Tracked:

@@ -175,6 +175,10 @@ class Interpreter:
         return scope, extents
 
     def _reduce(self, node: Reduce, scope: Scope) -> Tracked:
+        """The reduction, once for all scattered points at which its free indices are the same."""
+        if (shared := scope.distinct(free_indices(node))) is not None:
+            distinct, which = shared
+            return self._reduce(node, distinct).taken(which)
         tf32 = tf32_factors(node, self._dtype_of, self.precision.tf32)
         return replace(self, tf32=tf32)._reduced(node, scope)
 

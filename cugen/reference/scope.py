@@ -13,6 +13,8 @@ import numpy as np
 
 from cugen.reference.storage import Values
 
+_SHARED = 2  # points that must have the same indices, on average, to be evaluated once (heuristic)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -40,6 +42,21 @@ class Scope:
     def where(self, mask: Values) -> Scope:
         """The scope with its points restricted to those where `mask` holds."""
         return replace(self, masks=(*self.masks, mask))
+
+    def distinct(self, names: frozenset[str]) -> tuple[Scope, Values] | None:
+        """Of scattered points a scope of those that differ in the named indices, and which of them each point is; None
+        where masks select points, or where few have the same."""
+        if self.depth != 1 or self.ranges or self.masks or not self.values:
+            return None
+        positions = {name: values for name, values in self.values.items() if name in names}
+        points = max(map(np.size, self.values.values()))
+        key = np.zeros(points, np.int64)
+        for values in positions.values():
+            key = key * (int(np.max(values, initial=0)) + 1) + values
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        if not points or _SHARED * len(first) > points:
+            return None
+        return at_points(tuple(self.values), tuple(values[first] for values in self.values.values())), which
 
     def active(self, suspects: Values) -> Values:
         """The points of `suspects` that are active; axes of masks that these don't have are reduced by `any`."""

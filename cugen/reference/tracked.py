@@ -34,6 +34,15 @@ class Tracked:
     integral: bool = False
     candidates: Values | None = None
 
+    def taken(self, which: Values) -> Tracked:
+        """The elements of one axis at positions."""
+        count = int(which.max()) + 1
+        candidates = self.candidates
+        if candidates is not None:
+            candidates = np.broadcast_to(candidates, (len(candidates), count))[:, which]
+        bound = None if self.bound is None else np.broadcast_to(self.bound, (count,))[which]
+        return Tracked(np.broadcast_to(self.value, (count,))[which], bound, self.integral, candidates)
+
     @property
     def slack(self) -> Floats:
         """The bound as an array, of value's shape or one that broadcasts to it."""
