@@ -34,8 +34,6 @@ from cugen.plan.request import Group
 from cugen.rewrite.temporaries import storing_seconds
 from cugen.spec.expressions import Reduce, factors_of_product
 
-_PREDICTED_TOO_SHORT = 1.45  # windows by `mma.sync`: their measured over predicted time (14 convolutions on an H100)
-
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its config, or why there is none that wgmma computes."""
@@ -89,7 +87,7 @@ def _pads_too_many_channels(contraction: Contraction, config: WgmmaConfig) -> bo
     if isinstance(by_mma, Refusal):
         return False
     predicted = gemm_model.predict(problem_of(contraction), by_mma, contraction.request.target)
-    return predicted is not None and 1e-6 * predict(contraction, config) > _PREDICTED_TOO_SHORT * predicted.seconds
+    return predicted is not None and 1e-6 * predict(contraction, config) > predicted.seconds
 
 
 def _kernel(contraction: Contraction, config: WgmmaConfig) -> Kernel:
