@@ -47,7 +47,7 @@ def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadCo
         if threads < WARP and point_count(problem, problem.output_indices) > WARP and not is_requested:
             yield Refusal(f"too few columns along {problem.column_index} to fill a warp")
     else:
-        threads = config.threads * config.outer_threads * config.rows
+        threads = config.threads * config.outer_threads * config.rows * config.outer_rows
         if config.threads > WARP and int(tunables.get("rows", 1)) > 1:
             yield Refusal("several rows per block need at most a warp per row", "schedule.rows")
             return
