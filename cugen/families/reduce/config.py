@@ -213,11 +213,14 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
 
 
 def _threads_along_columns(vectors: int, access_bytes: int) -> int:
-    """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row."""
+    """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row, in
+    as few whole warps as the same number of blocks needs."""
     if vectors <= MAX_VECTORS_OF_FULL_ROWS and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
         return max(vectors, 1)
     run_bytes = COLUMN_RUN_BYTES if access_bytes > NARROW_ACCESS_BYTES else NARROW_COLUMN_RUN_BYTES
-    return min(run_bytes // access_bytes, BLOCK_THREADS)
+    threads = min(run_bytes // access_bytes, BLOCK_THREADS)
+    blocks = -(-vectors // threads)
+    return min(-(-vectors // (blocks * WARP)) * WARP, threads)
 
 
 def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, int]:
@@ -246,12 +249,16 @@ def _threads_per_column(problem: ReductionProblem, threads: int, results: int, l
     max_threads = min(max_threads, max_threads_per_column(problem, threads))
     column_bytes = sum(partial_bytes(stage.reductions) for stage in problem.stages)  # each has arrays of its own
     max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * column_bytes))
-    per_column = _rows_of_whole_warps(threads)
-    while 2 * per_column <= max_threads and (
-        (longest >= MIN_ROWS_PER_THREAD * per_column and results * per_column < THREADS_TO_FILL_DEVICE)
-        or (longest >= 2 * per_column and threads * per_column < BLOCK_THREADS)
-    ):
+    per_column = rows = _rows_of_whole_warps(threads)
+
+    def needs_more() -> bool:
+        has_rows = longest >= MIN_ROWS_PER_THREAD * per_column and results * per_column < THREADS_TO_FILL_DEVICE
+        return has_rows or (longest >= 2 * per_column and threads * per_column < BLOCK_THREADS)
+
+    while 2 * per_column <= max_threads and needs_more():
         per_column *= 2
+    if per_column < max_threads < 2 * per_column and needs_more():
+        per_column = max_threads // rows * rows
     return per_column if longest >= 2 * per_column or per_column > max_threads else 1
 
 
