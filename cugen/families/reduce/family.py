@@ -15,8 +15,10 @@ from cugen.families.reduce.split import split
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.placement import tunables_only
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Reduce
+from cugen.spec.model import Schedule
 
 
 def match(request: Request) -> Match | Refusals:
@@ -55,6 +57,19 @@ def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadCo
         yield Refusal(f"{threads} threads exceed the limit of a block", "schedule.rows")
 
 
+def prefers_terms(request: Request) -> bool:
+    """Whether one thread has a result, from no more elements of each array than one access moves: other statements read
+    the same ones, and results beside each other are stored together."""
+    problem = match_reductions(request)
+    if isinstance(problem, Refusal) or request.schedule != Schedule():
+        return False
+    config = choose_config(problem)
+    if not isinstance(config, RowConfig) or config.threads * config.outer_threads > 1:
+        return False
+    widest = max(problem.arrays[read.array].dtype.bytes for stage in problem.stages for read in stage.reads)
+    return all(point_count(problem, stage.indices) * widest <= MAX_ACCESS_BYTES for stage in problem.stages)
+
+
 def build(request: Request, problem: ReductionProblem, config: ThreadConfig) -> Kernel:
     lowering = new_lowering(request, problem.arrays)
     match config:
@@ -75,4 +90,5 @@ FAMILY = Family(
     match=match,
     tunables=TUNABLES,
     split=split,
+    prefers_terms=prefers_terms,
 )

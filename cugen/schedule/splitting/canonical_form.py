@@ -81,12 +81,12 @@ def _with_solved_congruences(spec: Spec) -> Spec:
 
 
 def _without_loops(spec: Spec) -> Spec:
-    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then,
-    and none divides it into steps; the same object if there are none."""
+    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then, or
+    prefers it so, and none divides it into steps; the same object if there are none."""
     context, statements = make_context(spec), list[Statement]()
     for statement in spec.statements:
         unrolled = without_loops(statement, spec)
-        is_better = unrolled and _is_taken_only(unrolled, statement, context)
+        is_better = unrolled and _is_better_unrolled(unrolled, statement, context)
         statements.append(unrolled if unrolled and is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
@@ -106,6 +106,15 @@ def _without_stored_loops(spec: Spec) -> Spec:
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     is_same = all(map(is_, statements, spec.statements))
     return spec if is_same else replace(spec, statements=tuple(statements), arrays=tuple(arrays))
+
+
+def _is_better_unrolled(unrolled: Statement, statement: Statement, context: Context) -> bool:
+    if not is_taken(unrolled, context):
+        return False
+    request = single_of(statement, context).request()
+    first = next((family for family in families() if family.takes(request)), None)
+    prefers = first is not None and first.prefers_terms is not None and first.prefers_terms(request)
+    return prefers or _is_taken_only(unrolled, statement, context)
 
 
 def _is_taken_only(unrolled: Statement, statement: Statement, context: Context) -> bool:
