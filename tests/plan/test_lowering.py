@@ -481,6 +481,22 @@ def test_a_power_of_what_is_not_negative_has_no_choice(body):
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "before"),
+    [
+        ("sum(A[i] / B[i] - C[k], k)", "let quotient = div(a, b)"),
+        ("sum(abs(exp(A[i]) - C[k]), k)", "let exp_value = exp(a)"),
+        ("sum((A[i] + B[i]) * C[k], k)", ""),
+        ("sum(A[i] / C[k], k)", ""),
+    ],
+)
+def test_a_costly_operation_that_a_loop_does_not_change_is_before_it(body, value, before):
+    arrays = {"A": "8", "C": "5", "Y": "8"} | ({"B": "8"} if "B" in value else {})
+    lines = body(f"Y[i] = {value}", **arrays)
+    loop = next(n for n, line in enumerate(lines) if line.startswith("for"))
+    assert [line for line in lines[:loop] if line.startswith("let") and "(" in line] == ([before] if before else [])
+
+
 def test_powers_of_one_base_share_its_reciprocal(body):
     block = "Y[i] = A[i] ** (-2.5) + A[i] ** (-1.5)"
     assert sum("div(" in line for line in body(block, A="8", Y="8")) == 1

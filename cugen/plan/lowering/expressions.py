@@ -24,6 +24,7 @@ from cugen.plan.subscripts import NotAnInteger, to_guard
 from cugen.plan.symbols import Integer, Range, bounds, integer
 from cugen.plan.traversal.substitution import as_reduction
 from cugen.spec.expressions import (
+    COSTLY_OPERATIONS,
     MAX_MULTIPLIED_POWER,
     Cast,
     Const,
@@ -105,7 +106,7 @@ class Lowering:
                 return load_read(self, expr, scope)
             case Sample():
                 return load_sample(self, expr, scope)
-            case Op() if expr in self._shared:
+            case Op() if expr in self._shared or _is_costly_invariant(expr, scope):
                 return self._once(expr, scope)
             case Op():
                 return self._operation(expr, scope)
@@ -308,6 +309,14 @@ def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
         for expr, count in counts.items()
         if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Sample | Reduce | Scan) for n in walk(expr))
     }
+
+
+def _is_costly_invariant(op: Op, scope: Scope) -> bool:
+    """Whether an operation that calls a function, or may, is invariant in a loop: compilers leave calls where they
+    are, a division too, since it calls one for numbers near the limits."""
+    if op.name not in COSTLY_OPERATIONS or not op.dtype.is_float or not any(isinstance(n, Read) for n in walk(op)):
+        return False
+    return scope.home(free_indices(op)) is not scope
 
 
 def _evaluated(expr: Expr) -> Iterator[Expr]:
