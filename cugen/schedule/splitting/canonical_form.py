@@ -61,7 +61,7 @@ def with_taken_form(spec: Spec) -> Spec:
     nested reductions and operands in temporaries of their own, or without these."""
     windows = with_separable_windows(_with_row_terms(spec), is_placed)
     separate = _without_stored_loops(_with_unpacked_operands(with_hoisted_reductions(windows)))
-    return _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate)))
+    return _with_inlined_runs(_with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate))))
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
@@ -343,4 +343,19 @@ def _with_maps_in_epilogues(spec: Spec) -> Spec:
         return all(family.fallback or not family.takes(request) for family in families())
 
     statements = joined_statements(spec, is_better)
+    return spec if statements == spec.statements else replace(spec, statements=statements)
+
+
+def _with_inlined_runs(spec: Spec) -> Spec:
+    """The spec with reductions that the fallbacks alone take inlined into a map of runs of their results, which then
+    aren't stored; the same object if there are none."""
+    context = make_context(spec)
+
+    def is_better(statement: Statement, joined: Statement) -> bool:
+        if not any(isinstance(node, Reduce) for node in walk(statement.value)) or is_placed(joined, spec):
+            return False
+        single = single_of(statement, context)
+        return not is_taken(statement, context) and steps_of(single) is None
+
+    statements = joined_statements(spec, is_better, in_runs=True)
     return spec if statements == spec.statements else replace(spec, statements=statements)
