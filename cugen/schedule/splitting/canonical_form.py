@@ -31,6 +31,7 @@ from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, wit
 from cugen.rewrite.sums.distributed_sums import with_distributed_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
+from cugen.rewrite.sums.short_rows import with_short_rows
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.single_statements import (
@@ -53,7 +54,7 @@ def with_canonical_form(spec: Spec) -> Spec:
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(with_canonical_expressions(spec)))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
-    return _with_computed_subscripts(with_components(short))
+    return _with_short_rows(_with_computed_subscripts(with_components(short)))
 
 
 def with_taken_form(spec: Spec) -> Spec:
@@ -141,6 +142,23 @@ def _is_taken_in_stages(statement: Statement, spec: Spec) -> bool:
     staged = _hoisted(with_stored_scans(single, _needs_stages))
     context = make_context(staged)
     return all(is_taken(stage, context) for stage in staged.statements)
+
+
+def _with_short_rows(spec: Spec) -> Spec:
+    """The spec with a thread for each short row of results, where the fallbacks alone take a statement of those that
+    this replaces, and others take it; the same object if there are none."""
+    position = 0
+    while position < len(spec.statements):
+        rows = with_short_rows(spec, position)
+        if rows is not None:
+            context, changed = make_context(spec), make_context(rows.spec)
+            has_loops = (s for s in rows.replaced if any(isinstance(node, Reduce) for node in walk(s.value)))
+            is_left = any(not is_taken(s, context) and steps_of(single_of(s, context)) is None for s in has_loops)
+            if is_left and all(is_taken(result, changed) for result in rows.results):
+                spec = rows.spec
+                position = spec.statements.index(rows.results[-1])
+        position += 1
+    return spec
 
 
 def _with_computed_subscripts(spec: Spec) -> Spec:
