@@ -257,7 +257,8 @@ def _threads_per_column(problem: ReductionProblem, threads: int, results: int, l
 
     while 2 * per_column <= max_threads and needs_more():
         per_column *= 2
-    if per_column < max_threads < 2 * per_column and needs_more():
+    is_limited_by_block = max_threads == MAX_BLOCK_THREADS // threads
+    if is_limited_by_block and per_column < max_threads < 2 * per_column and needs_more():
         per_column = max_threads // rows * rows
     return per_column if longest >= 2 * per_column or per_column > max_threads else 1
 
