@@ -150,14 +150,14 @@ def _rows_of_block(problem: ReductionProblem, threads: int) -> tuple[int, int]:
     """Rows of a block, of so many threads each, along the two fastest output indices: all of a short one times as many
     of the next as leave the fewest threads of whole warps idle, else of the fastest alone."""
     extent, *others = (max(problem.context.planned_extent(index), 1) for index in problem.output_indices[:2])
-    most = min(BLOCK_THREADS // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
+    limit = min(BLOCK_THREADS // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
 
     def busy(outer_rows: int) -> float:
         count = threads * extent * outer_rows
         return count / (-(-count // WARP) * WARP)
 
-    if most > 1:
-        outer_rows = max(range(1, most + 1), key=lambda count: (busy(count), count))
+    if limit > 1:
+        outer_rows = max(range(1, limit + 1), key=lambda count: (busy(count), count))
         if threads == 1 or busy(outer_rows) == 1:  # shuffles are of whole warps
             return extent, outer_rows
     if threads > 1:

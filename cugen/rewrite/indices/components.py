@@ -47,7 +47,7 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
     if spec.array(statement.target).is_temporary or schedule_of(spec, (statement,)) != Schedule():
         return None
     if not _has_loops(statement):
-        return _index_beside_constants(statement, spec)
+        return _index_by_constants(statement, spec)
     if not any(isinstance(node, Reduce) for node in walk(statement.value)):
         return None
     dimensions: dict[tuple[str, int], list[Expr]] = {}
@@ -64,7 +64,7 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
     return None
 
 
-def _index_beside_constants(statement: Statement, spec: Spec) -> Index | None:
+def _index_by_constants(statement: Statement, spec: Spec) -> Index | None:
     """A short index of a statement in whose place others, over its other indices, have constants."""
     others = [s for s in spec.statements if s.target == statement.target and s.subscripts != statement.subscripts]
     if any(map(_has_loops, others)):
@@ -74,8 +74,8 @@ def _index_beside_constants(statement: Statement, spec: Spec) -> Index | None:
         if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
             continue
         dimension = statement.subscripts.index(IndexValue(index.name))
-        beside = (s for s in others if len(s.indices) == len(statement.indices) - 1)
-        if any(isinstance(other.subscripts[dimension], Const) for other in beside):
+        fewer = (s for s in others if len(s.indices) == len(statement.indices) - 1)
+        if any(isinstance(single.subscripts[dimension], Const) for single in fewer):
             return index
     return None
 

@@ -82,17 +82,17 @@ def _temporaries(spec: Spec, position: int) -> Mapping[str, Statement]:
     between them writes."""
     written = Counter(statement.target for statement in spec.statements)
     wanted = {read.array for read in array_reads(spec.statements[position])}
-    found: dict[str, Statement] = {}
+    temporaries: dict[str, Statement] = {}
     changed: set[str] = set()
     for statement in reversed(spec.statements[:position]):
         reads = {read.array for read in array_reads(statement)}
         is_wanted = statement.target in wanted and is_single_temporary(statement, spec, written)
         if is_wanted and not reads & changed:
-            found[statement.target] = statement
+            temporaries[statement.target] = statement
             wanted |= reads
         else:
             changed.add(statement.target)
-    return found
+    return temporaries
 
 
 def _inlined(value: Expr, temporaries: Mapping[str, Statement], spec: Spec) -> Expr:
