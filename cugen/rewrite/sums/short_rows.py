@@ -56,6 +56,8 @@ def with_short_rows(spec: Spec, position: int) -> ShortRows | None:
     inner = _temporaries(spec, position)
     value = _inlined(statement.value, inner, spec)
     reductions = [node for node in walk(value) if isinstance(node, Reduce)]
+    if any(isinstance(node, Read) and node.array == statement.target for node in walk(value)):
+        return None  # other results of the row would read what the first ones store
     row = statement.indices[-1]
     length = elements((row,), spec)
     if not reductions or length is None or not 2 <= length <= _MAX_ROW or _loops_are_long(value, spec):
