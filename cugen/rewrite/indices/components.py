@@ -67,7 +67,7 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
 def _index_by_constants(statement: Statement, spec: Spec) -> Index | None:
     """A short index of a statement in whose place others, over its other indices, have constants."""
     others = [s for s in spec.statements if s.target == statement.target and s.subscripts != statement.subscripts]
-    if any(map(_has_loops, others)) or any(read.array == statement.target for read in array_reads(statement)):
+    if any(map(_has_loops, others)):
         return None
     for index in statement.indices:
         count = elements((index,), spec)

@@ -78,3 +78,17 @@ def test_results_of_rows_are_right(monkeypatch: pytest.MonkeyPatch, condition: s
         kernel = kernel_of(text)
         assert [launch.family for launch in kernel.plan.kernels] == ["map"]
         assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_rows_whose_terms_are_read_where_results_are_stored_stay_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cugen.rewrite.sums.short_rows._MIN_ROWS", 1)
+    kernel = kernel_of("""cugen: 1
+kernel: in_place
+arrays:
+  y: {shape: [37, 5], dtype: float32}
+compute: |
+  t[m, k] = 2 * y[m, k]
+  y[m, k] = min(abs(t[m, j]), j, where=j != k)
+""")
+    assert "y[m * 5 + 1] = " not in kernel.source
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
