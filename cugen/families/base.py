@@ -25,6 +25,7 @@ class Family:
     different indices: rows, and the elements of rows. One that `is_general` takes what others refuse: statements that
     they take each alone aren't fused for it. A `fallback` loops over the terms of an element in one thread: a form of
     the statements that another family takes is better. One that `guards_results` takes statements that are partial.
+    `prefers_terms` says that a statement's short reductions are faster as the expressions of their terms.
     `algorithm` divides a statement that `accumulate` allows to be computed otherwise; it is asked before any `split`.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
@@ -44,6 +45,7 @@ class Family:
     fallback: bool = False
     keeps_nested: Callable[[Request], bool] | None = None
     guards_results: bool = False
+    prefers_terms: Callable[[Request], bool] | None = None
     algorithm: Callable[[Single], Steps | None] | None = None
 
     def answer(self, request: Request) -> Match | Refusals:

@@ -16,8 +16,8 @@ from cugen.plan.symbols import Integer, Maximum, Range, bounds, integer, symbol
 from cugen.plan.textures.addressing import Texture2D, pitched_texture
 from cugen.spec import model
 from cugen.spec.expressions import Index
+from cugen.spec.floats.rounding import rounded
 from cugen.spec.model import Spec
-from cugen.spec.rounding import rounded
 
 
 @dataclass(frozen=True, eq=False, repr=False)

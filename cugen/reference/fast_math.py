@@ -13,7 +13,8 @@ import numpy as np
 
 from cugen.reference.storage import Floats
 from cugen.reference.tracked import Tracked
-from cugen.spec.expressions import Expr, Op
+from cugen.spec.expressions import Const, Expr, Op
+from cugen.spec.floats.powers import literal_power
 from cugen.spec.model import Spec
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import FLOAT32
@@ -46,21 +47,34 @@ def _tan_error(x: Tracked, value: Floats) -> Floats:
     return np.where(cosine <= error, np.inf, quotient + 2 * _ULP * np.abs(value))
 
 
-def _quotient_error(y: Tracked, value: Floats) -> Floats:
+def _quotient_error(operands: tuple[Tracked, ...], value: Floats) -> Floats:
+    y = operands[-1]
     is_large = np.abs(y.value) + y.slack >= _LARGE_DIVISOR
     return np.where(is_large, np.abs(value), 2 * _ULP * np.abs(value))
 
 
-# By operator: the error of its value, from the operand that it depends on.
-_ERRORS: dict[str, Callable[[Tracked, Floats], Floats]] = {
-    "exp": _exp_error,
-    "log": _log_error(2.0**-21.41, 3),
-    "log2": _log_error(2.0**-22, 2),
-    "log10": _log_error(2.0**-24, 3),
-    "sin": _sine_error,
-    "cos": _sine_error,
-    "tan": _tan_error,
+def _power_error(operands: tuple[Tracked, ...], value: Floats) -> Floats:
+    """That of the reciprocals which are the factors of a power with a negative exponent."""
+    x, exponent = operands
+    factors = np.floor(np.abs(np.minimum(exponent.value, 0.0)))
+    return factors * _quotient_error((x,), value)
+
+
+def _of_operand(error: Callable[[Tracked, Floats], Floats]) -> Callable[[tuple[Tracked, ...], Floats], Floats]:
+    return lambda operands, value: error(operands[0], value)
+
+
+# By operator: the error of its value, from its operands.
+_ERRORS: dict[str, Callable[[tuple[Tracked, ...], Floats], Floats]] = {
+    "exp": _of_operand(_exp_error),
+    "log": _of_operand(_log_error(2.0**-21.41, 3)),
+    "log2": _of_operand(_log_error(2.0**-22, 2)),
+    "log10": _of_operand(_log_error(2.0**-24, 3)),
+    "sin": _of_operand(_sine_error),
+    "cos": _of_operand(_sine_error),
+    "tan": _of_operand(_tan_error),
     "div": _quotient_error,
+    "pow": _power_error,
 }
 _FAST = "fast "
 
@@ -74,7 +88,7 @@ def with_error(name: str, args: tuple[Tracked, ...], result: Tracked) -> Tracked
     """The result of the accurate operator `name`, with the error of the fast one added."""
     value = np.asarray(result.value, dtype=np.float64)
     with np.errstate(all="ignore"):
-        error = np.where(np.isfinite(value), _ERRORS[name](args[-1], value), 0.0)
+        error = np.where(np.isfinite(value), _ERRORS[name](args, value), 0.0)
     return Tracked(value, error if result.bound is None else result.bound + error)
 
 
@@ -93,6 +107,15 @@ def with_fast_operators(spec: Spec) -> Spec:
 
 def _renamed(expr: Expr) -> Expr:
     expr = rebuild(expr, _renamed)
-    if isinstance(expr, Op) and expr.name in _ERRORS and expr.args[0].dtype == FLOAT32:
+    if isinstance(expr, Op) and expr.name in _ERRORS and expr.args[0].dtype == FLOAT32 and not _is_accurate_power(expr):
         return replace(expr, name=_FAST + expr.name)
     return expr
+
+
+def _is_accurate_power(op: Op) -> bool:
+    """Whether it is a power that isn't computed from a reciprocal."""
+    if op.name != "pow":
+        return False
+    exponent = op.args[1]
+    power = literal_power(exponent.value) if isinstance(exponent, Const) else None
+    return power is None or not (power.is_inverse and power.whole)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cugen.reference.storage import Floats, Values
 from cugen.reference.tracked import Bound, Tracked, deviation, endpoint_error, rounded
-from cugen.spec.expressions import MAX_MULTIPLIED_POWER
+from cugen.spec.floats.powers import literal_power
 from cugen.spec.types import FLOAT64, DType
 
 Function = Callable[[Values], Values]
@@ -150,16 +150,16 @@ def power(x: Tracked, y: Tracked, dtype: DType, *, nonnegative: bool) -> Tracked
             for exponent in (y.value - y.slack, y.value + y.slack):
                 propagated = np.maximum(propagated, deviation(value, np.power(base, exponent)))
         propagated = np.where(np.isinf(x.slack) | np.isinf(y.slack), np.inf, propagated)
-    ulps = max(2.0 if dtype == FLOAT64 else 4.0, _multiplications(y) / 2)
+    ulps = max(2.0 if dtype == FLOAT64 else 4.0, _ulps_of_products(y))
     return rounded(value, propagated, dtype, ulps=ulps, host_ulps=_HOST_ULPS)
 
 
-def _multiplications(exponent: Tracked) -> int:
-    """The factors after the first of a power that is multiplied; their roundings add up. 0 for any other exponent."""
+def _ulps_of_products(exponent: Tracked) -> float:
+    """The error of a power that is computed by multiplications; 0 for any other exponent."""
     if exponent.value.size != 1 or exponent.bound is not None:
         return 0
-    value = float(exponent.value.item())
-    return int(value) - 1 if value in range(2, MAX_MULTIPLIED_POWER + 1) else 0
+    power = literal_power(float(exponent.value.item()))
+    return 0 if power is None else power.ulps
 
 
 def arc_tangent(y: Tracked, x: Tracked, dtype: DType) -> Tracked:

@@ -10,7 +10,6 @@ import numpy as np
 
 from cugen.reference.contents import Contents, OutsideError, Region, apply_boundary
 from cugen.reference.filtering import filtered
-from cugen.reference.nonnegative import is_nonnegative
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.scope import Scope
 from cugen.reference.storage import Values, format_of, store, working_dtype
@@ -46,6 +45,7 @@ from cugen.spec.expressions import (
     children,
     free_indices,
 )
+from cugen.spec.floats.signs import is_nonnegative
 from cugen.spec.model import Precision
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import INT64, DType

@@ -8,7 +8,7 @@ A statement is fused with earlier ones if each thread reads no results but those
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from cugen.plan.request import Group
@@ -17,6 +17,7 @@ from cugen.plan.traversal.substitution import over_indices, substitute
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
+from cugen.spec.prove.affine import Variable, affine_form
 from cugen.spec.rewriting import converted
 
 _MAX_INLINED_NODES = 2000  # nodes of an expression with inlined temporaries; beyond, they are stored (heuristic)
@@ -178,9 +179,12 @@ def completed_statements(spec: Spec) -> tuple[Statement, ...]:
     return joined_statements(spec, lambda statement, joined: _has_reduction((statement,)))
 
 
-def joined_statements(spec: Spec, may_join: Callable[[Statement, Statement], bool]) -> tuple[Statement, ...]:
+def joined_statements(
+    spec: Spec, may_join: Callable[[Statement, Statement], bool], *, in_runs: bool = False
+) -> tuple[Statement, ...]:
     """The statements with temporaries inlined where one statement alone reads them, at its own elements, and only one
-    of both has a reduction; where a temporary's statement `may_join` to be the second statement."""
+    of both has a reduction; where a temporary's statement `may_join` to be the second statement. With `in_runs`, those
+    of which it reads several elements, none of which another of its elements reads."""
     statements = list(spec.statements)
     counts = Counter(statement.target for statement in statements)
     position = 0
@@ -188,7 +192,7 @@ def joined_statements(spec: Spec, may_join: Callable[[Statement, Statement], boo
         statement = statements[position]
         is_placed = spec.array(statement.target).memory.space is not None
         is_single = not is_placed and is_single_temporary(statement, spec, counts)
-        if is_single and (found := _joined(statements, position, spec)):
+        if is_single and (found := _joined(statements, position, spec, in_runs=in_runs)):
             reader, joined = found
             if may_join(statement, joined):
                 statements[reader] = joined
@@ -198,7 +202,9 @@ def joined_statements(spec: Spec, may_join: Callable[[Statement, Statement], boo
     return tuple(statements)
 
 
-def _joined(statements: Sequence[Statement], position: int, spec: Spec) -> tuple[int, Statement] | None:
+def _joined(
+    statements: Sequence[Statement], position: int, spec: Spec, *, in_runs: bool
+) -> tuple[int, Statement] | None:
     """The position of the statement that alone reads the target of another, and both in one."""
     statement = statements[position]
     positions = Readers(statements).positions(statement.target, position + 1)
@@ -216,12 +222,35 @@ def _joined(statements: Sequence[Statement], position: int, spec: Spec) -> tuple
         not reads
         or statement.target in enclosed
         or any(len(read.subscripts) != len(names) or read.boundary is not None or read.exact for read in reads)
-        or any({sub.name for sub in read.subscripts if isinstance(sub, IndexValue)} != names for read in reads)
+        or (_are_of_several(reads, reader, spec) if in_runs else not _are_of_one(reads, names))
         or any(read.array in between for read in array_reads(statement))
     ):
         return None
     value = _inline(reader.value, {statement.target: statement}, spec)
     return (positions[0], replace(reader, value=value)) if is_short(value) else None
+
+
+def _are_of_one(reads: Sequence[Read], names: Set[str]) -> bool:
+    """Whether each read is at an element of its own for each element over the indices `names`."""
+    return all({sub.name for sub in read.subscripts if isinstance(sub, IndexValue)} == names for read in reads)
+
+
+def _are_of_several(reads: Sequence[Read], reader: Statement, spec: Spec) -> bool:
+    """Whether several elements of a statement read one element, as far as can be told: not where the last subscript is
+    `count * index + number`, with a number below the count for each read, and the others are the other indices."""
+    params = {param.name: param for param in spec.params}
+    for read in reads:
+        *slower, last = read.subscripts
+        form = affine_form(last, params)
+        if len(form.terms) != 1:
+            return True
+        ((atom, count),) = form.terms
+        names = {sub.name for sub in slower if isinstance(sub, IndexValue)}
+        if not isinstance(atom, Variable) or not 0 <= form.constant < count or atom.name in names:
+            return True
+        if names | {atom.name} != {index.name for index in reader.indices}:
+            return True
+    return len({affine_form(read.subscripts[-1], params) for read in reads}) < len(reads)
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:

@@ -26,6 +26,7 @@ from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64
 
 CHUNK_MULTIPLE = 4096  # elements of a row: full vectors for all threads of a block
+MIN_RUN_ELEMENTS = 32  # of a part of the contiguous index: one for each lane of a warp (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +124,21 @@ class ReductionSplitter:
         )
 
     def _split_index(self, indices: tuple[Index, ...]) -> Index:
-        """The slowest index that is long enough, else the longest one; a slower one that leaves no multiprocessor idle
-        where that is the contiguous one, parts of which are short runs."""
+        """The slowest index that is long enough, else the longest one; the slower one with the most parts where that is
+        the contiguous one, parts of which are short runs, and these are as many or leave no multiprocessor idle."""
         extent = self.context.planned_extent
-        if long := [index for index in indices if extent(index) >= 2 * self.parts]:
+        aligned = [index for index in indices if index in self.aligned]
+        if long := [i for i in indices if extent(i) >= self.parts * (MIN_RUN_ELEMENTS if i in aligned else 2)]:
             return long[0]
+
+        def parts(index: Index) -> int:
+            return -(-extent(index) // max(-(-extent(index) // self.parts), 1))
+
         longest = max(indices, key=extent)
-        slower = max(indices[:-1], key=extent, default=longest)
-        return slower if longest in self.aligned and extent(slower) >= PLANNING_DEVICE.sms else longest
+        if longest not in aligned or len(indices) == 1:
+            return longest
+        slower = max(indices[:-1], key=parts)
+        return slower if extent(slower) >= PLANNING_DEVICE.sms or parts(slower) >= parts(longest) else longest
 
     def _names(self, indices: tuple[Index, ...]) -> set[str]:
         return {origin.name for index in indices for origin in self.origins.get(index.name, (index,))}

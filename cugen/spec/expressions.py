@@ -209,6 +209,12 @@ class Local:
 
 Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Sample | Op | Select | Cast | Reduce | Scan | Local
 
+# Operations that cost more than a register to hold their result.
+COSTLY_OPERATIONS: tuple[str, ...] = (
+    *("div", "floordiv", "mod", "pow", "sqrt", "rsqrt", "cbrt", "erf", "erfc", "lgamma", "atan2"),
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+)
 MAX_MULTIPLIED_POWER = 8  # literal exponents from 2 to this one are multiplications
 
 # name -> number of operands. Comparisons, logic and the predicates give bool; the rest give their operands' type.

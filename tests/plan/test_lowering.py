@@ -456,7 +456,50 @@ def test_a_small_literal_power_is_multiplied_by_squaring(body):
         "let power = mul(a, a)",
         "store Y[i] = mul(mul(power, power), a)",
     ]
-    assert body("Y[i] = pow(A[i], 2.5)", A="8", Y="8")[-1] == "store Y[i] = pow(a, 2.5)"
+    assert body("Y[i] = pow(A[i], 2.7)", A="8", Y="8")[-1] == "store Y[i] = pow(a, 2.7)"
+
+
+def test_a_literal_power_of_halves_is_multiplied_with_one_root_and_one_division(body):
+    assert body("Y[i] = A[i] ** (-2.5)", A="8", Y="8") == [
+        "load a = A[i]",
+        "let base = (eq(a, -inf) ? inf : add(a, 0.0))",
+        "let inverse = div(1.0, base)",
+        "store Y[i] = mul(mul(inverse, inverse), rsqrt(base))",
+    ]
+    assert body("Y[i] = A[i] ** (-2)", A="8", Y="8")[1:] == [
+        "let inverse = div(1.0, a)",
+        "store Y[i] = mul(inverse, inverse)",
+    ]
+    assert body("Y[i] = A[i] ** 0.5", A="8", Y="8")[-1] == "store Y[i] = sqrt(a)"
+
+
+def test_a_power_of_what_is_not_negative_has_no_choice(body):
+    assert body("Y[i] = (A[i] * A[i] + 1) ** 1.5", A="8", Y="8")[1:] == [
+        "let total = add(mul(a, a), 1.0)",
+        "let base = add(total, 0.0)",
+        "store Y[i] = mul(base, sqrt(base))",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "before"),
+    [
+        ("sum(A[i] / B[i] - C[k], k)", "let quotient = div(a, b)"),
+        ("sum(abs(exp(A[i]) - C[k]), k)", "let exp_value = exp(a)"),
+        ("sum((A[i] + B[i]) * C[k], k)", ""),
+        ("sum(A[i] / C[k], k)", ""),
+    ],
+)
+def test_a_costly_operation_that_a_loop_does_not_change_is_before_it(body, value, before):
+    arrays = {"A": "8", "C": "5", "Y": "8"} | ({"B": "8"} if "B" in value else {})
+    lines = body(f"Y[i] = {value}", **arrays)
+    loop = next(n for n, line in enumerate(lines) if line.startswith("for"))
+    assert [line for line in lines[:loop] if line.startswith("let") and "(" in line] == ([before] if before else [])
+
+
+def test_powers_of_one_base_share_its_reciprocal(body):
+    block = "Y[i] = A[i] ** (-2.5) + A[i] ** (-1.5)"
+    assert sum("div(" in line for line in body(block, A="8", Y="8")) == 1
 
 
 def test_a_bound_is_not_proved_at_the_end_of_an_index_that_a_quotient_moves_back(body):

@@ -371,3 +371,38 @@ def test_a_small_gemm_reads_a_temporary_that_is_placed_in_scratch_memory():
         "  y[q, m, n] = sum(t[q, k, m] * b[q, k, n], k)\n"
     )
     assert families_of(spec) == ["map", "batched"]
+
+
+CODES = """cugen: 1
+kernel: codes
+params: {N: %s}
+indices: {j: 64}
+arrays:
+  x: {shape: [64 * N], dtype: float32}
+  codebook: {shape: [16], dtype: float32}
+  scale: {shape: [N], dtype: float32}
+  q: {shape: [%s], dtype: uint8}
+compute: |
+  scale[b] = max(abs(x[64 * b + j]), j)
+  c[i] = argmin(abs(x[i] / maximum(scale[i // 64], 1e-12) - codebook[l]), l)
+  q[i] = cast(%s, uint8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("length", "value", "stored"),
+    [
+        ("32 * N", "c[2 * i] * 16 + c[2 * i + 1]", []),
+        ("16 * N", "(c[4 * i] + c[4 * i + 3]) % 256", []),
+        ("64 * N - 1", "c[i + 0] * 16 + c[i + 1]", ["c"]),
+    ],
+    ids=["pairs", "some of four", "windows"],
+)
+def test_results_that_a_map_reads_in_runs_are_computed_where_they_are_read(length, value, stored):
+    (spec,) = load_text(CODES % (50_009, length, value))
+    assert [array.name for array in generate(spec, analysis=False).plan.workspace] == stored
+
+
+def test_results_in_runs_are_right_where_they_are_read():
+    (spec,) = load_text(CODES % (37, "32 * N", "c[2 * i] * 16 + c[2 * i + 1]"))
+    assert passes(spec)

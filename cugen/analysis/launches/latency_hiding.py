@@ -15,6 +15,7 @@ from cugen.analysis.launches.traffic import GLOBAL
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Site, Step
 from cugen.machine import Device
+from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, If, Mma
@@ -106,8 +107,10 @@ def copies_in_flight(sites: Iterable[Site], occupancy: OccupancyFacts, device: D
 
 def warp_instructions(steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts) -> int:
     """Warp instructions of a launch besides those of addresses and loops. Raises Unknown as execution counts do."""
+    steps = tuple(steps)
     loads = (site for site in sites if _is_global_load(site.access))
-    return _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1)
+    functions = sum(count * executions.of(s.point).warps for s in steps if (count := _of_functions(s)))
+    return _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1) + functions
 
 
 def _warps(loads: Iterable[Site], executions: ExecutionCounts) -> int:
@@ -146,6 +149,12 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
     touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]
     adds = isinstance(node, Accumulate) and not _is_product(node.value)
     return len(operations) - fused + adds + len(touched)
+
+
+def _of_functions(step: Step) -> int:
+    """The instructions of a node's functions after the first of each."""
+    operations = (leaf for value in values_of(step.node) for leaf in walk(value) if isinstance(leaf, Op))
+    return sum(FUNCTION_INSTRUCTIONS.get(op.name, 1) - 1 for op in operations if op.dtype.is_float)
 
 
 def _is_product(value: Expr) -> bool:

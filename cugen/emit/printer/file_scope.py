@@ -12,7 +12,7 @@ from cugen.plan.memory import ARGUMENTS, Array
 from cugen.plan.nodes import Node
 from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal import usage
-from cugen.spec.rounding import rounded
+from cugen.spec.floats.rounding import rounded
 
 
 def symbols(context: Context, bodies: tuple[Node, ...]) -> tuple[list[str], dict[str, None]]:

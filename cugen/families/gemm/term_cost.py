@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.machine import Device, Target
+from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.spec.expressions import MAX_MULTIPLIED_POWER, Const, Expr, Op, Read, Reduce, Select, children
 from cugen.spec.types import DType, Kind
 
@@ -19,14 +20,6 @@ _MODIFIERS = ("neg", "abs")  # of an operand, not an instruction
 _EXTREMA = ("maximum", "minimum")
 _EXTREMUM_INSTRUCTIONS = 3  # that propagates NaN, where the target has no instruction for it
 _EXTREMUM_CAPABILITY = (8, 0)  # from which on float32 has it (PTX ISA: min.NaN)
-_FUNCTIONS = {
-    **dict.fromkeys(("exp", "exp2", "rsqrt", "sign"), 8),
-    **dict.fromkeys(("div", "sqrt", "log", "log2", "log10", "expm1"), 14),
-    **dict.fromkeys(("floordiv", "mod"), 25),
-    **dict.fromkeys(("log1p", "tanh", "sinh", "cosh", "asin", "acos", "atan", "cbrt", "erf"), 25),
-    **dict.fromkeys(("sin", "cos", "tan", "asinh", "acosh", "atanh", "atan2", "erfc", "pow"), 40),
-    "lgamma": 80,
-}
 _TERM_REGISTERS = 12  # of terms that are computed before they are accumulated, at a time (nvcc 13, squared differences)
 _CALL_REGISTERS = 32  # more, of the arguments and results of functions that nvcc 13 calls
 _CALLED_INSTRUCTIONS = 14  # of a function, from which on it may be called
@@ -82,7 +75,7 @@ def _instructions_of(node: Op | Select, target: Target) -> int:
         case Op(name=name, dtype=dtype) if name in _EXTREMA:
             return _extremum(dtype, target)
         case Op(name=name):
-            return _FUNCTIONS.get(name, 1)
+            return FUNCTION_INSTRUCTIONS.get(name, 1)
     return 1
 
 

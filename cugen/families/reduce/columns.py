@@ -61,7 +61,7 @@ class ColumnKernel(StagedKernel):
     """The kernel of one group: each thread accumulates its rows of its columns, then threads along y reduce."""
 
     def __init__(self, problem: ReductionProblem, lowering: Lowering, config: ColumnConfig) -> None:
-        super().__init__(problem, lowering, (config.threads, config.threads_per_column))
+        super().__init__(problem, lowering, (config.threads, config.threads_per_column, 1))
         self.config = config
         self.along = problem.column_index
 

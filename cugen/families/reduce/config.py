@@ -12,6 +12,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.block_reduce import WARP, partial_bytes
 from cugen.pieces.blocks import power_of_two
+from cugen.pieces.grid import MAX_BLOCK_Z
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import Index, IndexValue, free_indices
@@ -135,15 +136,34 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
         if threads * outer_threads < WARP and row_count >= MIN_WINDOWS:
             outer_threads = 1  # a block has several results
-    rows = 1
+    rows = outer_rows = 1
     if threads <= WARP and outer_threads == 1 and problem.output_indices:
-        extent = max(problem.context.planned_extent(problem.output_indices[0]), 1)
-        rows = min(BLOCK_THREADS // threads, power_of_two(extent))
-        if threads == 1:  # whole warps, of which as few as possible are idle
-            blocks = -(-extent // BLOCK_THREADS)
-            rows = -(-extent // (blocks * WARP)) * WARP
-        rows = int(tunables.get("rows", rows))
-    return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
+        if "rows" in tunables:
+            rows = int(tunables["rows"])
+        else:
+            rows, outer_rows = _rows_of_block(problem, threads)
+    unroll = int(tunables.get("unroll", _unroll(problem, width)))
+    return RowConfig(threads, outer_threads, rows, width, unroll, outer_rows)
+
+
+def _rows_of_block(problem: ReductionProblem, threads: int) -> tuple[int, int]:
+    """Rows of a block, of so many threads each, along the two fastest output indices: all of a short one times as many
+    of the next as leave the fewest threads of whole warps idle, else of the fastest alone."""
+    extent, *others = (max(problem.context.planned_extent(index), 1) for index in problem.output_indices[:2])
+    limit = min(BLOCK_THREADS // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
+
+    def busy(outer_rows: int) -> float:
+        count = threads * extent * outer_rows
+        return count / (-(-count // WARP) * WARP)
+
+    if limit > 1:
+        outer_rows = max(range(1, limit + 1), key=lambda count: (busy(count), count))
+        if threads == 1 or busy(outer_rows) == 1:  # shuffles are of whole warps
+            return extent, outer_rows
+    if threads > 1:
+        return min(BLOCK_THREADS // threads, power_of_two(extent)), 1
+    blocks = -(-extent // BLOCK_THREADS)  # whole warps, of which as few as possible are idle
+    return -(-extent // (blocks * WARP)) * WARP, 1
 
 
 def _is_compound(stage: Stage) -> bool:
@@ -193,11 +213,14 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
 
 
 def _threads_along_columns(vectors: int, access_bytes: int) -> int:
-    """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row."""
+    """Threads of a block along columns: for all of them if they are few (none is idle), else for a run of each row, in
+    as few whole warps as the same number of blocks needs."""
     if vectors <= MAX_VECTORS_OF_FULL_ROWS and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
         return max(vectors, 1)
     run_bytes = COLUMN_RUN_BYTES if access_bytes > NARROW_ACCESS_BYTES else NARROW_COLUMN_RUN_BYTES
-    return min(run_bytes // access_bytes, BLOCK_THREADS)
+    threads = min(run_bytes // access_bytes, BLOCK_THREADS)
+    blocks = -(-vectors // threads)
+    return min(-(-vectors // (blocks * WARP)) * WARP, threads)
 
 
 def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, int]:
@@ -226,12 +249,17 @@ def _threads_per_column(problem: ReductionProblem, threads: int, results: int, l
     max_threads = min(max_threads, max_threads_per_column(problem, threads))
     column_bytes = sum(partial_bytes(stage.reductions) for stage in problem.stages)  # each has arrays of its own
     max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * column_bytes))
-    per_column = _rows_of_whole_warps(threads)
-    while 2 * per_column <= max_threads and (
-        (longest >= MIN_ROWS_PER_THREAD * per_column and results * per_column < THREADS_TO_FILL_DEVICE)
-        or (longest >= 2 * per_column and threads * per_column < BLOCK_THREADS)
-    ):
+    per_column = rows = _rows_of_whole_warps(threads)
+
+    def needs_more() -> bool:
+        has_rows = longest >= MIN_ROWS_PER_THREAD * per_column and results * per_column < THREADS_TO_FILL_DEVICE
+        return has_rows or (longest >= 2 * per_column and threads * per_column < BLOCK_THREADS)
+
+    while 2 * per_column <= max_threads and needs_more():
         per_column *= 2
+    is_limited_by_block = max_threads == MAX_BLOCK_THREADS // threads
+    if is_limited_by_block and per_column < max_threads < 2 * per_column and needs_more():
+        per_column = max_threads // rows * rows
     return per_column if longest >= 2 * per_column or per_column > max_threads else 1
 
 

@@ -15,8 +15,10 @@ from cugen.families.reduce.split import split
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.placement import tunables_only
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Reduce
+from cugen.spec.model import Schedule
 
 
 def match(request: Request) -> Match | Refusals:
@@ -47,12 +49,25 @@ def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadCo
         if threads < WARP and point_count(problem, problem.output_indices) > WARP and not is_requested:
             yield Refusal(f"too few columns along {problem.column_index} to fill a warp")
     else:
-        threads = config.threads * config.outer_threads * config.rows
+        threads = config.threads * config.outer_threads * config.rows * config.outer_rows
         if config.threads > WARP and int(tunables.get("rows", 1)) > 1:
             yield Refusal("several rows per block need at most a warp per row", "schedule.rows")
             return
     if threads > request.target.threads_per_block:
         yield Refusal(f"{threads} threads exceed the limit of a block", "schedule.rows")
+
+
+def prefers_terms(request: Request) -> bool:
+    """Whether one thread has a result, from no more elements of each array than one access moves: other statements read
+    the same ones, and results beside each other are stored together."""
+    problem = match_reductions(request)
+    if isinstance(problem, Refusal) or request.schedule != Schedule():
+        return False
+    config = choose_config(problem)
+    if not isinstance(config, RowConfig) or config.threads * config.outer_threads > 1:
+        return False
+    widest = max(problem.arrays[read.array].dtype.bytes for stage in problem.stages for read in stage.reads)
+    return all(point_count(problem, stage.indices) * widest <= MAX_ACCESS_BYTES for stage in problem.stages)
 
 
 def build(request: Request, problem: ReductionProblem, config: ThreadConfig) -> Kernel:
@@ -75,4 +90,5 @@ FAMILY = Family(
     match=match,
     tunables=TUNABLES,
     split=split,
+    prefers_terms=prefers_terms,
 )

@@ -49,9 +49,9 @@ KernelParts = tuple[tuple[Section, ...], Grid, tuple[int, int, int]]  # the sect
 class ReductionKernel:
     """The kernel of one group, under construction: the indices of a thread's results, and their accumulators."""
 
-    def __init__(self, problem: ReductionProblem, lowering: Lowering, block: tuple[int, int]) -> None:
-        self.problem, self.lowering, self.block = problem, lowering, (*block, 1)
-        self.x, self.y = (thread(axis, size, lowering) for axis, size in zip("xy", block, strict=True))
+    def __init__(self, problem: ReductionProblem, lowering: Lowering, block: tuple[int, int, int]) -> None:
+        self.problem, self.lowering, self.block = problem, lowering, block
+        self.x, self.y, self.z = (thread(axis, size, lowering) for axis, size in zip("xyz", block, strict=True))
         self.terms: tuple[Comparison, ...] = ()  # fail for threads without a result
         self.accumulators: tuple[Accumulator, ...] = ()  # of the current stage
         self.results: dict[Reduce, Local] = {}  # of the stages so far
@@ -63,28 +63,33 @@ class ReductionKernel:
         return self.problem.request
 
     def define_results(
-        self, groups: int, number: Integer, per_group: int = 1, *, all_stay: bool
+        self, groups: int, number: Integer, per_group: int = 1, outer_groups: int = 1, *, all_stay: bool
     ) -> tuple[tuple[Node, ...], Grid]:
         """The indices of a thread's first result, and the grid: of `groups` in a block the thread is in the group
-        `number`, which has `per_group` consecutive results. Groups past the last return, unless `all_stay`."""
+        `number`, which has `per_group` consecutive results; `outer_groups` are along the next index. Groups past the
+        last return, unless `all_stay`."""
         lowering, indices = self.lowering, self.problem.output_indices
-        extents, per_block = list(map(self.problem.context.extent, indices)), groups * per_group
-        counts = [ceil_div(extent, per_block) for extent in extents[:1]]
-        blocks = make_grid([*counts, *extents[1:]], lowering, self.request.target)
-        nodes = define_indices(indices[1:], extents[1:], blocks.coordinates[1 : len(extents)], lowering)
+        extents, per_block = list(map(self.problem.context.extent, indices)), (groups * per_group, outer_groups)
+        counts = [ceil_div(extent, size) for extent, size in zip(extents[:2], per_block, strict=False)]
+        blocks = make_grid([*counts, *extents[2:]], lowering, self.request.target)
+        nodes = define_indices(indices[2:], extents[2:], blocks.coordinates[2 : len(extents)], lowering)
         if not indices:
             return (), blocks.grid
-        name = indices[0].name
-        value = (blocks.coordinates[0] * groups + number) * per_group
-        name_hint = f"first_{name}" if per_group > 1 else name
-        first = define_index(name, value, extents[0], lowering, below=counts[0] * per_block, name_hint=name_hint)
-        nodes.append(first)
-        if not divides(per_block, extents[0], self.request.context):
-            terms = (Comparison(first.index.symbol, "<", extents[0]),)
-            if all_stay:
-                self.terms = terms
-            else:
-                nodes.append(ReturnUnless(Guard(terms)))
+        first, *outer = blocks.coordinates[: len(counts)]
+        values = [(first * groups + number) * per_group, *(block * outer_groups + self.z for block in outer)]
+        terms: list[Comparison] = []
+        for axis in reversed(range(len(counts))):
+            name, extent, size = indices[axis].name, extents[axis], per_block[axis]
+            name_hint = f"first_{name}" if axis == 0 and per_group > 1 else name
+            below = counts[axis] * size
+            node = define_index(name, values[axis], extent, lowering, below=below, name_hint=name_hint)
+            nodes.append(node)
+            if not divides(size, extent, self.request.context):
+                terms.append(Comparison(node.index.symbol, "<", extent))
+        if all_stay:
+            self.terms = tuple(terms)
+        elif terms:
+            nodes.append(ReturnUnless(Guard(tuple(terms))))
         return tuple(nodes), blocks.grid
 
     def new_accumulators(self, stage: Stage) -> tuple[Accumulator, ...]:

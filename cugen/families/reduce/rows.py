@@ -28,13 +28,15 @@ MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
 class RowConfig:
     """`threads` along the row times `outer_threads` along the next slower reduced index share a result.
 
-    `rows` such groups make a block. A thread has `unroll` loads of `width` elements in flight."""
+    `rows` such groups, along the fastest output index, times `outer_rows` along the next one make a block. A thread has
+    `unroll` loads of `width` elements in flight."""
 
     threads: int
     outer_threads: int
     rows: int
     width: int
     unroll: int
+    outer_rows: int = 1
 
 
 def row_width(problem: ReductionProblem, stage: Stage) -> Width:
@@ -71,15 +73,18 @@ class RowKernel(StagedKernel):
     """The kernel of one group: each thread accumulates its elements of the row, then the thread group reduces."""
 
     def __init__(self, problem: ReductionProblem, lowering: Lowering, config: RowConfig) -> None:
-        super().__init__(problem, lowering, (config.threads, config.outer_threads * config.rows))
+        super().__init__(problem, lowering, (config.threads, config.outer_threads * config.rows, config.outer_rows))
         self.config = config
         lane = self.x + self.y * config.threads if config.outer_threads > 1 else self.x
         number = self.y if config.outer_threads == 1 else integer(0)
-        self.group = ThreadGroup(config.threads * config.outer_threads, lane, config.rows, number)
+        rows = config.rows * config.outer_rows
+        self.group = ThreadGroup(config.threads * config.outer_threads, lane, rows, number)
         self.starts: dict[sympy.Symbol, Integer] = {}  # definitions of the named chunk starts
 
     def kernel_parts(self) -> KernelParts:
-        results = self.define_results(self.config.rows, self.group.number, all_stay=self.group.threads < WARP)
+        rows, outer_rows = self.config.rows, self.config.outer_rows
+        stay = self.group.threads < WARP
+        results = self.define_results(rows, self.group.number, outer_groups=outer_rows, all_stay=stay)
         return self.in_stages(*results)
 
     def name_starts(self) -> tuple[Define, ...]:

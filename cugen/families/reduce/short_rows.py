@@ -71,7 +71,7 @@ class ShortRowKernel(ReductionKernel):
     """The kernel of one group: vector loads of the thread's rows, then a serial reduction of each."""
 
     def __init__(self, problem: ReductionProblem, lowering: Lowering, config: ShortRowConfig) -> None:
-        super().__init__(problem, lowering, (BLOCK_THREADS, 1))
+        super().__init__(problem, lowering, (BLOCK_THREADS, 1, 1))
         self.config = config
         self.stage: Stage = problem.stages[0]
         (self.row,), (self.read,) = problem.output_indices, self.stage.reads

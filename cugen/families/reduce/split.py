@@ -95,7 +95,7 @@ def _part_count(problem: ReductionProblem) -> int:
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     element_bytes = max(problem.arrays[read.array].dtype.bytes for stage in problem.stages for read in stage.reads)
     if isinstance(config, RowConfig):
-        blocks, min_blocks = -(-results // config.rows), MIN_ROW_BLOCKS
+        blocks, min_blocks = -(-results // (config.rows * config.outer_rows)), MIN_ROW_BLOCKS
         wave = _resident_blocks(PLANNED_ROW_BLOCK_THREADS)
         parts = min(MAX_WAVES * wave // max(blocks, 1), longest * element_bytes // MIN_BYTES_PER_PART)
         fills_device = blocks >= min_blocks

@@ -242,7 +242,7 @@ def _rows(
     request: Request, footprints: Mapping[str, Footprint], order: tuple[spec.Index, ...], outputs: dict[str, int]
 ) -> int:
     """4 rows per thread, or 2 in three dimensions (measured on H200); more for tall footprints or scalar loads, fewer
-    where windows fill the registers or threads would be few."""
+    where windows fill the registers, threads would be few, or the rows share no elements."""
     along, second = order[0].name, order[1].name
     context = request.context
     extents = list(map(context.max_extent, order))
@@ -256,6 +256,8 @@ def _rows(
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
     points = sum(len(footprint.points) for footprint in footprints.values())
     limit = MAX_WINDOW_REGISTERS if _halo(footprints, along) else math.inf
+    if elements_of(footprints, {**outputs, second: rows}) == rows * elements_of(footprints, {**outputs, second: 1}):
+        return 1
     while rows > 1 and (
         thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
         or rows >= 2 * max(extents[1], 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import sympy
 
@@ -23,6 +24,7 @@ from cugen.plan.subscripts import NotAnInteger, to_guard
 from cugen.plan.symbols import Integer, Range, bounds, integer
 from cugen.plan.traversal.substitution import as_reduction
 from cugen.spec.expressions import (
+    COSTLY_OPERATIONS,
     MAX_MULTIPLIED_POWER,
     Cast,
     Const,
@@ -39,7 +41,9 @@ from cugen.spec.expressions import (
     free_indices,
     walk,
 )
-from cugen.spec.types import INT64, DType
+from cugen.spec.floats.powers import Power, literal_power
+from cugen.spec.floats.signs import is_nonnegative
+from cugen.spec.types import BOOL, FLOAT32, FLOAT64, INT64, DType
 
 _MULTIPLIED_POWERS = range(2, MAX_MULTIPLIED_POWER + 1)
 
@@ -102,7 +106,7 @@ class Lowering:
                 return load_read(self, expr, scope)
             case Sample():
                 return load_sample(self, expr, scope)
-            case Op() if expr in self._shared:
+            case Op() if expr in self._shared or _is_costly_invariant(expr, scope):
                 return self._once(expr, scope)
             case Op():
                 return self._operation(expr, scope)
@@ -200,6 +204,9 @@ class Lowering:
         match op:
             case Op(name="pow", args=(base, Const(value=exponent))) if exponent in _MULTIPLIED_POWERS:
                 return self._power(base, int(exponent), op.dtype, scope)
+            case Op(name="pow", args=(base, Const(value=exponent))) if op.dtype in (FLOAT32, FLOAT64):
+                if (power := literal_power(exponent)) is not None:
+                    return self._float_power(base, power, op.dtype, scope)
         return replace(op, args=tuple(self.lower(arg, scope) for arg in op.args))
 
     def _power(self, base: Expr, exponent: int, dtype: DType, scope: Scope) -> Expr:
@@ -210,6 +217,25 @@ class Lowering:
         root = base if exponent == 2 else Op("pow", (base, Const(exponent // 2, dtype)), dtype)
         factor = self.named(root, scope)
         return Op("mul", (factor, factor), dtype)
+
+    def _float_power(self, base: Expr, power: Power, dtype: DType, scope: Scope) -> Expr:
+        """A power with a root, or of the reciprocal: factors that are all on one side of 1.
+
+        The exponent 1/2 is a square root of -0 and -inf as well, as NumPy has it."""
+        if not power.whole and not power.is_inverse:
+            return Op("sqrt", (self.lower(base, scope),), dtype)
+        factors: list[Expr] = []
+        if power.has_root:
+            self.named(base, scope)
+            base = _root_operand(base, dtype)
+        operand = self.named(base, scope, "base")
+        if power.whole:
+            factor = Op("div", (Const(1.0, dtype), base), dtype) if power.is_inverse else base
+            value = self.named(factor, scope, "inverse" if power.is_inverse else "base")
+            factors.append(self._power(factor, power.whole, dtype, scope) if power.whole > 1 else value)
+        if power.has_root:
+            factors.append(Op("rsqrt" if power.is_inverse else "sqrt", (operand,), dtype))
+        return factors[0] if len(factors) == 1 else Op("mul", tuple(factors), dtype)
 
     def named(self, expr: Expr, scope: Scope, name_hint: str = "") -> Local:
         """The value in a local, so that it can be used repeatedly."""
@@ -285,6 +311,14 @@ def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
     }
 
 
+def _is_costly_invariant(op: Op, scope: Scope) -> bool:
+    """Whether an operation that calls a function, or may, is invariant in a loop: compilers leave calls where they
+    are, a division too, since it calls one for numbers near the limits."""
+    if op.name not in COSTLY_OPERATIONS or not op.dtype.is_float or not any(isinstance(n, Read) for n in walk(op)):
+        return False
+    return scope.home(free_indices(op)) is not scope
+
+
 def _evaluated(expr: Expr) -> Iterator[Expr]:
     """The expressions that are evaluated whatever conditions hold, outside of reductions and scans."""
     yield expr
@@ -296,6 +330,14 @@ def _evaluated(expr: Expr) -> Iterator[Expr]:
         case _:
             for child in children(expr):
                 yield from _evaluated(child)
+
+
+def _root_operand(base: Expr, dtype: DType) -> Expr:
+    """The operand of a root among other factors: of -0 and -inf, 0 and inf; other numbers below 0 have no root."""
+    operand = Op("add", (base, Const(0.0, dtype)), dtype)
+    if is_nonnegative(base):
+        return operand
+    return Select(Op("eq", (base, Const(-inf, dtype)), BOOL), Const(inf, dtype), operand, dtype)
 
 
 def _value_name(expr: Expr) -> str:

@@ -3,7 +3,8 @@
     a[i, c] = sum((x[j, c] - x[i, c]) * f((x[j, 0] - x[i, 0]) ** 2 + (x[j, 1] - x[i, 1]) ** 2), j)       c from 0 to 1
 becomes
     a[i, 0] = sum((x[j, 0] - x[i, 0]) * f(...), j);  a[i, 1] = sum((x[j, 1] - x[i, 1]) * f(...), j)
-so that one thread computes all components of a result, and what they have in common once.
+so that one thread computes all components of a result, and what they have in common once. The same is done to a
+statement without loops beside others that write single components of the same array: y[k, 0, c] beside y[k, 1, 0].
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cugen.rewrite.hoist_reductions import elements
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Reduce, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Reduce, Scan, walk
 from cugen.spec.model import Schedule, Spec, Statement
 
 _MAX_COMPONENTS = 4
@@ -45,6 +46,8 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
     one element of an array, and certain others as well."""
     if spec.array(statement.target).is_temporary or schedule_of(spec, (statement,)) != Schedule():
         return None
+    if not _has_loops(statement):
+        return _index_by_constants(statement, spec)
     if not any(isinstance(node, Reduce) for node in walk(statement.value)):
         return None
     dimensions: dict[tuple[str, int], list[Expr]] = {}
@@ -59,3 +62,23 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
             if IndexValue(index.name) in subscripts and any(isinstance(sub, Const) for sub in subscripts):
                 return index
     return None
+
+
+def _index_by_constants(statement: Statement, spec: Spec) -> Index | None:
+    """A short index of a statement in whose place others, over its other indices, have constants."""
+    others = [s for s in spec.statements if s.target == statement.target and s.subscripts != statement.subscripts]
+    if any(map(_has_loops, others)):
+        return None
+    for index in statement.indices:
+        count = elements((index,), spec)
+        if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
+            continue
+        dimension = statement.subscripts.index(IndexValue(index.name))
+        fewer = (s for s in others if len(s.indices) == len(statement.indices) - 1)
+        if any(isinstance(single.subscripts[dimension], Const) for single in fewer):
+            return index
+    return None
+
+
+def _has_loops(statement: Statement) -> bool:
+    return any(isinstance(node, Reduce | Scan) for node in walk(statement.value))

@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
+from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.indices.decided import Decisions
 from cugen.rewrite.indices.subscripts import canonical_subscript
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read
 from cugen.spec.model import Statement
-from cugen.spec.rewriting import rebuild, replaced
+from cugen.spec.rewriting import rebuild
 from cugen.spec.types import INT64
 
 
@@ -64,8 +65,7 @@ def unrolled(
     decisions = Decisions(context, indices)
 
     def substituted(expr: Expr, value: Expr) -> Expr:
-        name = IndexValue(index.name)
-        return decisions.decided(replaced(expr, lambda node: value if node == name else None))
+        return decisions.decided(substitute(expr, {index.name: value}))
 
     def subscripts(array: str, subs: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(

@@ -28,7 +28,7 @@ _MAX_REPEATED_TERMS = 4  # the same, where several outputs would compute each re
 _MAX_STORED_RATIO = 2  # more terms of a result that is computed once
 _MAX_NODES = 160  # of the expression of all terms
 
-_OPERATORS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+OPERATORS = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
 
 
 def with_short_reductions(spec: Spec) -> Spec:
@@ -117,7 +117,7 @@ def _is_unguarded(reduction: Reduce) -> bool:
 def _has_few_terms(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
     """Whether it combines a few terms, without conditions or reductions inside."""
     count = elements(reduction.indices, spec)
-    if reduction.kind not in _OPERATORS or reduction.where is not None or count is None or not 2 <= count <= max_terms:
+    if reduction.kind not in OPERATORS or reduction.where is not None or count is None or not 2 <= count <= max_terms:
         return False
     return not any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
 
@@ -166,5 +166,5 @@ def _unrolled(reduction: Reduce, spec: Spec) -> Expr:
         terms.append(replaced(reduction.body, known.get))
     result = terms[0]
     for term in terms[1:]:
-        result = Op(_OPERATORS[reduction.kind], (result, term), reduction.dtype)
+        result = Op(OPERATORS[reduction.kind], (result, term), reduction.dtype)
     return result

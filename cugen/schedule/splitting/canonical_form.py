@@ -31,6 +31,7 @@ from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, wit
 from cugen.rewrite.sums.distributed_sums import with_distributed_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
+from cugen.rewrite.sums.short_rows import with_short_rows
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.single_statements import (
@@ -53,7 +54,7 @@ def with_canonical_form(spec: Spec) -> Spec:
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(with_canonical_expressions(spec)))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
-    return _with_computed_subscripts(with_components(short))
+    return _with_short_rows(_with_computed_subscripts(with_components(short)))
 
 
 def with_taken_form(spec: Spec) -> Spec:
@@ -61,7 +62,7 @@ def with_taken_form(spec: Spec) -> Spec:
     nested reductions and operands in temporaries of their own, or without these."""
     windows = with_separable_windows(_with_row_terms(spec), is_placed)
     separate = _without_stored_loops(_with_unpacked_operands(with_hoisted_reductions(windows)))
-    return _with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate)))
+    return _with_inlined_runs(_with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate))))
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:
@@ -81,12 +82,12 @@ def _with_solved_congruences(spec: Spec) -> Spec:
 
 
 def _without_loops(spec: Spec) -> Spec:
-    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then,
-    and none divides it into steps; the same object if there are none."""
+    """The spec with short reductions unrolled where a family other than the fallbacks takes the statement only then, or
+    prefers it so, and none divides it into steps; the same object if there are none."""
     context, statements = make_context(spec), list[Statement]()
     for statement in spec.statements:
         unrolled = without_loops(statement, spec)
-        is_better = unrolled and _is_taken_only(unrolled, statement, context)
+        is_better = unrolled and _is_better_unrolled(unrolled, statement, context)
         statements.append(unrolled if unrolled and is_better else statement)
     return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
 
@@ -106,6 +107,15 @@ def _without_stored_loops(spec: Spec) -> Spec:
     arrays = (replace(a, memory=Memory("scratch")) if a.name in stored else a for a in spec.arrays)
     is_same = all(map(is_, statements, spec.statements))
     return spec if is_same else replace(spec, statements=tuple(statements), arrays=tuple(arrays))
+
+
+def _is_better_unrolled(unrolled: Statement, statement: Statement, context: Context) -> bool:
+    if not is_taken(unrolled, context):
+        return False
+    request = single_of(statement, context).request()
+    first = next((family for family in families() if family.takes(request)), None)
+    prefers = first is not None and first.prefers_terms is not None and first.prefers_terms(request)
+    return prefers or _is_taken_only(unrolled, statement, context)
 
 
 def _is_taken_only(unrolled: Statement, statement: Statement, context: Context) -> bool:
@@ -132,6 +142,23 @@ def _is_taken_in_stages(statement: Statement, spec: Spec) -> bool:
     staged = _hoisted(with_stored_scans(single, _needs_stages))
     context = make_context(staged)
     return all(is_taken(stage, context) for stage in staged.statements)
+
+
+def _with_short_rows(spec: Spec) -> Spec:
+    """The spec with a thread for each short row of results, where the fallbacks alone take a statement of those that
+    this replaces, and others take it; the same object if there are none."""
+    position = 0
+    while position < len(spec.statements):
+        rows = with_short_rows(spec, position)
+        if rows is not None:
+            context, changed = make_context(spec), make_context(rows.spec)
+            has_loops = (s for s in rows.replaced if any(isinstance(node, Reduce) for node in walk(s.value)))
+            is_left = any(not is_taken(s, context) and steps_of(single_of(s, context)) is None for s in has_loops)
+            if is_left and all(is_taken(result, changed) for result in rows.results):
+                spec = rows.spec
+                position = spec.statements.index(rows.results[-1])
+        position += 1
+    return spec
 
 
 def _with_computed_subscripts(spec: Spec) -> Spec:
@@ -334,4 +361,19 @@ def _with_maps_in_epilogues(spec: Spec) -> Spec:
         return all(family.fallback or not family.takes(request) for family in families())
 
     statements = joined_statements(spec, is_better)
+    return spec if statements == spec.statements else replace(spec, statements=statements)
+
+
+def _with_inlined_runs(spec: Spec) -> Spec:
+    """The spec with reductions that the fallbacks alone take inlined into a map of runs of their results, which then
+    aren't stored; the same object if there are none."""
+    context = make_context(spec)
+
+    def is_better(statement: Statement, joined: Statement) -> bool:
+        if not any(isinstance(node, Reduce) for node in walk(statement.value)) or is_placed(joined, spec):
+            return False
+        single = single_of(statement, context)
+        return not is_taken(statement, context) and steps_of(single) is None
+
+    statements = joined_statements(spec, is_better, in_runs=True)
     return spec if statements == spec.statements else replace(spec, statements=statements)

@@ -152,3 +152,40 @@ def test_a_dynamic_size_is_priced_at_a_value():
 def test_a_target_without_a_device_has_no_price():
     with pytest.raises(Unknown, match="the table has no device of sm_103"):
         prices(COPY + "target: sm_103\n")
+
+
+BLOCKS = """
+cugen: 1
+kernel: blocks
+params: {N: 3000017}
+arrays:
+  x: {shape: [N, 4], dtype: float32}
+  y: {shape: [N, 4], dtype: float32}
+compute: y[i, j] = x[i, j]
+schedule: {family: direct, block: {j: 4, i: 1}}
+"""
+
+
+def test_a_launch_takes_the_time_in_which_its_blocks_start():
+    (small,), (large,) = prices(BLOCKS), prices(BLOCKS.replace("i: 1}", "i: 128}"))
+    assert small.limiter == "the start of blocks"
+    assert small.seconds == pytest.approx(1808e-6, rel=0.02)  # as a gather in such blocks took on an H200
+    assert large.limiter == "memory"
+
+
+POWERS = """
+cugen: 1
+kernel: powers
+params: {N: 16384}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = sum((x[i] * x[i] + x[j] * x[j]) ** %s, j)
+schedule: {family: direct}
+"""
+
+
+def test_a_function_is_as_many_instructions_as_it_takes():
+    (function,), (product,) = prices(POWERS % "2.7"), prices(POWERS % "2")
+    assert (function.limiter, product.limiter) == ("instructions", "instructions")
+    assert function.seconds > 5 * product.seconds

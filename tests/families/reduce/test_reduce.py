@@ -85,6 +85,39 @@ def test_the_threads_of_a_row_follow_its_length(planned, m, n, dtype, block):
     assert planned(rows(m, n, dtype=dtype)).block == block
 
 
+SHORT_OUTPUT = """
+params: {{M: {m}, N: {n}, K: {k}}}
+arrays:
+  x: {{shape: [M, N, K], dtype: float32}}
+  id: {{shape: [M, K], dtype: int32}}
+  w: {{shape: [1000], dtype: float32}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[i, j] = sum(x[i, j, k] * w[id[i, k]], k)
+schedule: {{family: reduce{schedule}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "block"),
+    [
+        (4, 4, (1, 4, 64)),
+        (3, 16, (2, 3, 32)),
+        (24, 4, (1, 24, 8)),
+        (9, 4, (1, 9, 28)),
+        (200, 4, (1, 224, 1)),
+        (3, 256, (32, 3, 2)),
+        (7, 256, (32, 8, 1)),
+        (300, 16, (2, 128, 1)),
+    ],
+)
+def test_a_block_has_results_of_several_outer_indices_where_one_fills_no_warps(planned, n, k, block):
+    assert planned(SHORT_OUTPUT.format(m=1 << 20, n=n, k=k, schedule="")).block == block
+
+
+def test_requested_rows_are_along_one_index(planned):
+    assert planned(SHORT_OUTPUT.format(m=1 << 20, n=4, k=4, schedule=", rows: 4")).block[2] == 1
+
+
 def test_threads_and_rows_follow_the_tunables(planned):
     assert planned(rows(300, 513, schedule=", threads: 128")).block == (128, 1, 1)
     assert planned(rows(300, 5130, schedule=", threads: 32, rows: 2")).block == (32, 2, 1)

@@ -251,6 +251,22 @@ compute: y = sum(x[i, i, j], i, j)
     prove(text)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(67, 3, 16), (130, 4, 5), (29, 9, 4), (11, 24, 40)])
+@pytest.mark.sampled(2)
+def test_results_of_several_outer_indices_in_a_block(prove, planned, m, n, k):
+    text = f"""
+params: {{M: {m}, N: {n}, K: {k}}}
+arrays:
+  x: {{shape: [M, N, K], dtype: float32}}
+  w: {{shape: [M, K], dtype: float32}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[i, j] = sum(x[i, j, k] * w[i, k], k)
+schedule: {{family: reduce}}
+"""
+    assert planned(text).block[2] > 1
+    prove(text)
+
+
 @pytest.mark.slow
 def test_gathered_rows(prove):
     text = """

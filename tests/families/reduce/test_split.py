@@ -6,6 +6,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from cugen.plan.traversal.walking import accesses
+
 FORCED = """
 params: {%s}
 arrays:
@@ -75,6 +77,23 @@ def test_tunables_apply_to_the_first_pass(made):
     first, second = made(FULL.replace("split_k: 4", "split_k: 4, threads: 64")).plan.kernels
     assert first.block == (64, 1, 1)
     assert second.block == (1, 1, 1)
+
+
+@pytest.mark.parametrize(("extent", "split"), [(61, "a"), (90, "a"), (4000, "e")])
+def test_parts_are_of_a_slower_index_where_runs_of_the_contiguous_one_would_be_short(made, extent, split):
+    text = f"""
+arrays:
+  t: {{shape: [31, 64, 37, 29, {extent}], dtype: float32}}
+  m: {{shape: [37, 31], dtype: float32}}
+  n: {{shape: [{extent}, 29], dtype: float32}}
+  y: {{shape: [64], dtype: float32}}
+compute: y[b] = sum(t[a, b, c, d, e] * m[c, a] * n[e, d], a, c, d, e)
+schedule: {{family: reduce}}
+"""
+    first = made(text).plan.kernels[0]
+    (load,) = (access for access in accesses(first.body) if access.array.symbol == "t")
+    of_parts = [str(sub) for sub in load.subscripts if {"part", "start"} & set(map(str, sub.free_symbols))]
+    assert of_parts == [{"a": "part", "e": "first_e + start"}[split]]
 
 
 def test_all_chunks_but_the_last_are_whole_vectors(made):

@@ -53,10 +53,10 @@ def test_columns_of_fewer_windows_are_reduced_first(height, width, dtype):
 @pytest.mark.parametrize(
     ("height", "width", "dtype"), [(11, 11, "float32"), (7, 7, "float16"), (9, 5, "float64"), (13, 10, "bfloat16")]
 )
-@pytest.mark.parametrize(("columns", "threads"), [(23, 32), (143, 160), (300, 160)])
+@pytest.mark.parametrize(("columns", "threads"), [(23, (23, 11)), (143, (160, 1)), (300, (160, 1))])
 def test_rows_that_l1_holds_are_read_by_a_thread_of_each_window(height, width, dtype, columns, threads):
     kernel = generate(load_text(pooling(height, width, 23, columns, dtype, "mean({}, r, s)"))[0], analysis=False)
-    assert [launch.block for launch in kernel.plan.kernels] == [(1, threads, 1)]
+    assert [launch.block for launch in kernel.plan.kernels] == [(1, *threads)]
 
 
 @pytest.mark.parametrize("columns", [3, 40])

@@ -157,6 +157,13 @@ def test_a_thread_has_several_rows_only_where_their_windows_overlap(planned, tap
     assert (kernel.grid[1] < 1024 // kernel.block[1]) == several
 
 
+@pytest.mark.parametrize(("distance", "several"), [(1, True), (64, False)])
+def test_a_thread_has_one_row_where_the_taps_of_several_are_far_apart(planned, distance, several):
+    kernel = planned(image(1 << 20, 2, f"y[i, j] = u[i - {distance}, j] - u[i + {distance}, j]", boundary="zero"))
+    assert kernel.family == "stencil"
+    assert ("for 1 x 2 outputs per thread" in " ".join(kernel.reasons)) != several
+
+
 def test_only_the_footprint_is_loaded(planned):
     """The corners of a cross are in its bounding box, but no output reads them."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))

@@ -86,3 +86,33 @@ def test_a_sum_into_what_is_there_already_is_added_once(n: int) -> None:
 )
 def test_results_are_those_of_the_reference(n: int, dtype: str, spelling: str) -> None:
     assert passes(generate(spec_of(SPELLINGS[spelling], n, dtype), analysis=False))
+
+
+BUTTERFLIES = """cugen: 1
+kernel: butterflies
+params: {B: %s, N: %s}
+arrays:
+  x: {shape: [B, 2, N, 2], dtype: float32}
+  y: {shape: [B, N, 2, 2], dtype: float32}
+compute: |
+  c[k] = cos(-pi * k / N)
+  s[k] = sin(-pi * k / N)
+  dr[b, k] = x[b, 0, k, 0] - x[b, 1, k, 0]
+  di[b, k] = x[b, 0, k, 1] - x[b, 1, k, 1]
+  y[b, k, 0, r] = x[b, 0, k, r] + x[b, 1, k, r]
+  y[b, k, 1, 0] = dr[b, k] * c[k] - di[b, k] * s[k]
+  y[b, k, 1, 1] = dr[b, k] * s[k] + di[b, k] * c[k]
+"""
+
+
+def test_components_by_an_index_and_by_constants_are_of_one_thread() -> None:
+    (spec,) = load_text(BUTTERFLIES % (1024, 8192))
+    plan = generate(spec, analysis=False).plan
+    assert len(plan.kernels) == 1
+    assert not plan.workspace
+
+
+@pytest.mark.parametrize(("b", "n"), [(3, 40), (2, 33)])
+def test_components_by_an_index_and_by_constants_are_right(b: int, n: int) -> None:
+    (spec,) = load_text(BUTTERFLIES % (b, n))
+    assert passes(generate(spec))

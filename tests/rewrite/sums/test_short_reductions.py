@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis.launches.price import plan_prices, total
 from cugen.kernel import Kernel, generate
+from cugen.plan.traversal.walking import accesses
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
@@ -177,3 +178,42 @@ def test_no_short_sum_of_colours_or_coordinates_takes_a_thread_for_each(
 def test_other_short_sums_stay_loops(value: str, c: int) -> None:
     spec = small("n, i", "i, k" if "{m}" in value else "i, j", "n, k", value, c=c)
     assert without_loops(spec.statements[0], spec) is None
+
+
+QUATERNIONS = """cugen: 1
+kernel: products
+params: {B: %s, J: 24}
+indices: {k: 3}
+arrays:
+  a: {shape: [B, J, 4], dtype: float32}
+  b: {shape: [J, 4], dtype: float32}
+  c: {shape: [B, J, 4], dtype: float32}
+compute: |
+  x[n, j] = a[n, j, 3] * b[j, 0] + a[n, j, 0] * b[j, 3]
+  w[n, j] = a[n, j, 3] * b[j, 3] - sum(a[n, j, k] * b[j, k], k)
+  r[n, j] = rsqrt(x[n, j] ** 2 + w[n, j] ** 2 + 1)
+  c[n, j, 0] = x[n, j] * r[n, j]
+  c[n, j, 1] = a[n, j, 1]
+  c[n, j, 2] = a[n, j, 2]
+  c[n, j, 3] = w[n, j] * r[n, j]
+"""
+
+
+def test_sums_of_one_vector_are_terms_beside_what_else_reads_it() -> None:
+    (spec,) = load_text(QUATERNIONS % 100_003)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.family == "map"
+    assert {access.width for access in accesses(launch.body)} == {4}
+
+
+def test_sums_of_one_vector_are_right_as_terms() -> None:
+    (spec,) = load_text(QUATERNIONS % 43)
+    assert passes(generate(spec))
+
+
+def test_sums_of_longer_rows_stay_loops() -> None:
+    text = QUATERNIONS.replace("a: {shape: [B, J, 4]", "a: {shape: [B, J, 12]").replace(
+        "b: {shape: [J, 4]", "b: {shape: [J, 12]"
+    )
+    (spec,) = load_text(text.replace("{k: 3}", "{k: 8}") % 100_003)
+    assert generate(spec, analysis=False).plan.kernels[0].family == "reduce"

@@ -28,9 +28,9 @@ from cugen.spec.expressions import (
     free_indices,
     walk,
 )
+from cugen.spec.floats.rounding import rounded
 from cugen.spec.model import Array, Spec, Statement
 from cugen.spec.prove.integers import evaluate
-from cugen.spec.rounding import rounded
 from cugen.spec.types import FLOAT32, FLOAT64, INT64, DType
 
 MAX_STEPS = 10**9  # of the innermost loops: about a second; beyond it some rows are checked

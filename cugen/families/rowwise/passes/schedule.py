@@ -9,15 +9,19 @@ from enum import Enum
 
 from cugen.families.rowwise.statements.recognition import Output, evaluated_nodes
 from cugen.rewrite.align_reductions import nesting_levels
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
-from cugen.spec.types import DType
-
-# Operations that cost more than a register to hold their result.
-_COSTLY_OPERATIONS: tuple[str, ...] = (
-    *("div", "floordiv", "mod", "pow", "sqrt", "rsqrt", "cbrt", "erf", "erfc", "lgamma", "atan2"),
-    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
-    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+from cugen.spec.expressions import (
+    COSTLY_OPERATIONS,
+    Expr,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Select,
+    children,
+    free_indices,
+    walk,
 )
+from cugen.spec.types import DType
 
 
 class CachePolicy(Enum):
@@ -139,7 +143,7 @@ def _is_element_data(expr: Expr, columns: frozenset[str]) -> bool:
 
 def _is_costly(expr: Expr, columns: frozenset[str]) -> bool:
     nodes = evaluated_nodes(expr)
-    costly = (node for node in nodes if isinstance(node, Op) and node.name in _COSTLY_OPERATIONS)
+    costly = (node for node in nodes if isinstance(node, Op) and node.name in COSTLY_OPERATIONS)
     return any(free_indices(node) & columns for node in costly)
 
 
