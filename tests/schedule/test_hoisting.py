@@ -61,6 +61,15 @@ def test_an_attention_in_one_statement_is_two_gemms_and_a_softmax():
     assert passes(spec)
 
 
+def test_products_of_groups_of_k_are_matrices_in_memory():
+    spec = spec_of(
+        "y[m, n] = sum(s[m, g] * sum(a[m, g, k] * b[n, g, k], k), g)",
+        "a [M, G, K]; b [N, G, K]; s [M, G]; y [M, N]",
+        "{M: 30, N: 33, G: 3, K: 20}",
+    )
+    assert temporaries(spec) == {"y_sum": ("g", "m", "n")}
+
+
 def test_the_scores_of_grouped_queries_are_computed_once():
     spec = spec_of(
         "p[h, t] = softmax(sum(q[h, d] * k[t, h // 4, d], d), t)",
