@@ -126,6 +126,9 @@ def _with_grouped_sums(spec: Spec) -> Spec:
 
 def _is_faster_joined(joined: Statement, statement: Statement, context: Context) -> bool:
     single = single_of(joined, context)
+    if (requested := single.schedule.family) is not None:  # whose reasons to refuse the sum are those to be told
+        written = single_of(statement, context).request()
+        return not any(family.takes(written) for family in families() if family.name == requested)
     if is_specialised(single.request()):
         return True
     split, spec = steps_of(single), context.spec

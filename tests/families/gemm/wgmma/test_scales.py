@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.kernel import generate
+from cugen.runtime.honesty import check_honesty
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 # Scales by the dimensions of their array, with the extents of groups of `L` terms and blocks of 128 rows or columns.
@@ -150,6 +154,14 @@ def test_scales_are_those_of_the_terms_that_a_block_has(prove, schedule: str, mo
     prove(text, sanitize=mode == "sanitize", races=mode == "races")
 
 
+@pytest.mark.parametrize("kinds", [("rows", "column blocks"), ("groups", "columns")], ids=" and ".join)
+def test_traced_loads_of_scales_match_the_plan(made, kinds: tuple[str, ...]) -> None:
+    kernel = made(scaled(*kinds, k=400))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+
+
 def test_sizes_of_the_call_may_be_any(made, prove) -> None:
     text = scaled("rows", "column blocks", m="dynamic", k="{range: [64, 4096], multiple_of: 16}")
     assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
@@ -184,6 +196,14 @@ def test_tiles_in_which_a_scale_differs_along_both_sides_are_refused(reasons) ->
 def test_scales_of_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
     (refusal,) = reasons("wgmma", scaled("rows", length=length, schedule="family: wgmma"))
     assert refusal.reason == f"has scales of groups of a multiple of 128 terms, not of {length}"
+
+
+def test_a_requested_family_says_why_it_takes_no_scales() -> None:
+    text = scaled("rows", k=256, compute=NESTED, schedule="family: wgmma").replace(
+        "[M, K // 128]", "[M, K // 128], memory: constant"
+    )
+    with pytest.raises(SpecError, match="loads the scales s0 from global memory"):
+        generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0])
 
 
 @pytest.mark.sampled(12)

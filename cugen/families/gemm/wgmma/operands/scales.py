@@ -20,7 +20,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
 from cugen.plan.lowering.reads import name_reads
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Accumulate, Declare, Let, Node, Store
+from cugen.plan.nodes import Accumulate, Comment, Declare, Let, Node, Store
 from cugen.plan.request import Refusal
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer
@@ -111,6 +111,8 @@ class ScaledSums:
     def loads(self) -> tuple[Node, ...]:
         """The scales of the tile and of a thread's rows, as those of the tile times those of a row."""
         scope, lowering, sides = Scope(), self.lowering, self.sides
+        if sides.of_tile or sides.of_rows:
+            scope.nodes.append(Comment("scales of the k-tile, while it is copied"))
         self.scale = self._product(sides.of_tile, {}, scope)
         if not sides.of_rows:
             if self.scale is not None and not isinstance(self.scale, Local):
@@ -146,10 +148,10 @@ class ScaledSums:
         value = _times(scale, partial)
         assert value is not None
         add = Accumulate(Access(sums, (i.symbol, j.symbol), "store"), value)
-        if not self.sides.of_columns:
-            return (unrolled(i, (unrolled(j, (add,), stop=config.thread_n),), stop=config.thread_m),)
-        body = (*scope.nodes, unrolled(i, (add,), stop=config.thread_m))
-        return (unrolled(j, body, stop=config.thread_n),)
+        loop = unrolled(i, (unrolled(j, (add,), stop=config.thread_n),), stop=config.thread_m)
+        if self.sides.of_columns:
+            loop = unrolled(j, (*scope.nodes, unrolled(i, (add,), stop=config.thread_m)), stop=config.thread_n)
+        return Comment("its sums, times their scales, are added in float32"), loop
 
     def _product(self, factors: tuple[Factor, ...], coordinates: dict[str, Integer], scope: Scope) -> Expr | None:
         """The product of scales at coordinates of rows or columns, else at the origin of the tile; None of none."""
