@@ -6,7 +6,7 @@
 // x         input, bfloat16 [2, 15, 14, 64], outside: zero, aligned to 16 bytes
 // w         input, bfloat16 [64, 3, 3, 64], aligned to 16 bytes
 // y         output, bfloat16 [2, 15, 14, 64], aligned to 8 bytes
-// launch    grid (1, 27, 1), block (128, 1, 1), 40960 bytes of dynamic shared memory; family gemm
+// launch    grid (8, 14, 1), block (128, 1, 1), clusters of 4, 32768 bytes of dynamic shared memory; family gemm
 //
 // Made by cugen 0.1.0 from conv_channels_last.yaml (hash cffc4ad948dff7a2) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -5,10 +5,10 @@
 // A         input, int8 [60, 200], aligned to 8 bytes
 // B         input, int8 [200, 90]
 // C         output, int32 [60, 90], aligned to 8 bytes
-// launch    grid (3, 1, 1), block (128, 1, 1), 24576 bytes of dynamic shared memory; family gemm
+// launch    grid (3, 2, 1), block (128, 1, 1), 16384 bytes of shared memory; family gemm
 // pipeline  proved for at most 2 k-tiles: 2 stages, commit groups and barriers order copies and reads
-// bounds    35 of 35 accesses proved
-// analysis  sm_90: 18 accesses, 9 ideal, 8 costly, 1 assumed
+// bounds    33 of 33 accesses proved
+// analysis  sm_90: 16 accesses, 7 ideal, 8 costly, 1 assumed
 //           worst: Bs[stage][b_n][(b_k + r) ^ (16 * (b_n % 8))], 4 wavefronts, ideal 1
 //           (lanes 0 and 8: words 16 and 272, bank 16)
 //
@@ -22,8 +22,6 @@
 //   Bs[read_stage][b_frag_n + 8 * j][k ^ b_swizzle]   4 wavefronts, ideal 4 (128 words over 32 banks)
 //   As[next_stage][a_frag_m + 16 * i][a_swizzle]      4 wavefronts, ideal 4 (128 words over 32 banks)
 //   Bs[next_stage][b_frag_n + 8 * j][b_swizzle]       4 wavefronts, ideal 4 (128 words over 32 banks)
-//   c_tile[thread_m + 8 * i][thread_n + 8 * g]        2 wavefronts, ideal 2 (64 words over 32 banks)
-//   c_tile[tile_m][tile_n]                            2 wavefronts, ideal 2 (64 words over 32 banks)
 
 #include <cuda_pipeline_primitives.h>
 
@@ -51,16 +49,6 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned* words, const void* row)
         : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
         : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
         : "memory");
-}
-#endif
-
-#ifndef CUGEN_LOAD
-#define CUGEN_LOAD
-// Vector load of `count` elements.
-template <int count, typename T>
-__device__ __forceinline__ Vector<T, count> load(const T* address)
-{
-    return *reinterpret_cast<const Vector<T, count>*>(address);
 }
 #endif
 
@@ -99,24 +87,21 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
     const signed char* __restrict__ B,
     int* __restrict__ C)
 {
-    extern __shared__ __align__(16) unsigned char shared_memory[];
-
-    constexpr int BM = 64, BN = 32, BK = 128, STAGES = 2, TM = 4, TN = 4, WM = 32, WN = 16;
+    constexpr int BM = 32, BN = 32, BK = 128, STAGES = 2, TM = 2, TN = 4, WM = 16, WN = 16;
 
     // circular buffer of 2 stages, tiles in the layout of their operands
-    signed char (*As)[BM][BK] = reinterpret_cast<signed char (*)[BM][BK]>(shared_memory);
-    signed char (*Bs)[BN][BK] = reinterpret_cast<signed char (*)[BN][BK]>(As + STAGES);
-    int (*c_tile)[BN + 8] = reinterpret_cast<int (*)[BN + 8]>(shared_memory);
+    __shared__ __align__(16) signed char As[STAGES][BM][BK];
+    __shared__ __align__(16) signed char Bs[STAGES][BN][BK];
 
     // tiles at the edge are shifted inside and overlap others: they need no bounds checks
-    const int m0 = blockIdx.y * BM;
+    const int m0 = min(blockIdx.y * BM, M - BM);
     const int n0 = min(blockIdx.x * BN, N - BN);
     // the first k-tile begins at k = -k_residue, so that all others are full
     constexpr int k_residue = 56;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
-    // warp tile 32 x 16, lanes 8 x 4 as in MMA accumulators
+    // warp tile 16 x 16, lanes 8 x 4 as in MMA accumulators
     const int lane_m = lane / 4;
     const int lane_n = lane % 4;
     const int warp_m = WM * (warp / 2);
@@ -146,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
             // a_global[c * K + BK * stage]: 6 sectors, ideal 5 (144 bytes in 2 runs)
             // As[stage][a_m + c][a_swizzled_k]: assumed: 2 wavefronts, ideal 2 (28 words over 16 banks)
             __pipeline_memcpy_async(&As[stage][a_m + c][a_swizzled_k], &a_global[c * K + BK * stage], 8,
-                m0 + a_m + c < M && a_k + BK * stage - k_residue >= 0 ? 0 : 8);
+                a_k + BK * stage - k_residue >= 0 ? 0 : 8);
         }
         #pragma unroll
         for (int r = 0; r < BK; r += 4) {
@@ -192,8 +177,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
         #pragma unroll
         for (int c = 0; c < BM; c += 8) {
             // a_global[c * K + prefetch_k]: 10 sectors, ideal 8; 9.5 on average (256 bytes in 2 runs)
-            __pipeline_memcpy_async(&As[write_stage][a_m + c][a_swizzled_k], &a_global[c * K + prefetch_k], 8,
-                m0 + a_m + c < M ? 0 : 8);
+            __pipeline_memcpy_async(&As[write_stage][a_m + c][a_swizzled_k], &a_global[c * K + prefetch_k], 8);
         }
         #pragma unroll
         for (int k = 32; k < BK; k += 32) {
@@ -241,34 +225,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_int8(
             }
         }
     }
-    // drain the outstanding copies
-    __pipeline_wait_prior(0);
 
-    // the block's sums, in the memory of the pipeline after its last read
-    __syncthreads();
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
+        const int m = m0 + thread_m + 8 * i;
         #pragma unroll
         for (int g = 0; g < TN / 2; ++g) {
-            Vector<int, 2> acc_vector;
+            const int n = n0 + thread_n + 8 * g;
+            Vector<int, 2> c2;
             #pragma unroll
-            for (int w = 0; w < 2; ++w) {
-                acc_vector.data[w] = acc[i][2 * g + w];
+            for (int v = 0; v < 2; ++v) {
+                c2.data[v] = acc[i][2 * g + v];
             }
-            store<2>(&c_tile[thread_m + 8 * i][thread_n + 8 * g], acc_vector);
-        }
-    }
-    __syncthreads();
-    #pragma unroll 4
-    for (int e = 0; e < BM * (BN / 2); e += 128) {
-        const int tile_m = (thread + e) / (BN / 2);
-        const int tile_n = 2 * ((thread + e) % (BN / 2));
-        const int m = m0 + tile_m;
-        const int n = n0 + tile_n;
-        if (m < M) {
-            const auto sums = load<2>(&c_tile[tile_m][tile_n]);
-            // C[m * N + n]: 10 sectors, ideal 8; 9.5 on average (256 bytes in 2 runs)
-            store<2>(&C[m * N + n], sums);
+            // C[m * N + n]: 14 sectors, ideal 8 (256 bytes in 8 runs)
+            store<2>(&C[m * N + n], c2);
         }
     }
 }
@@ -283,7 +253,7 @@ extern "C" cudaError_t matmul_int8_launch(
     int* C,
     cudaStream_t stream)
 {
-    matmul_int8<<<dim3((N + 31) / 32, (M + 63) / 64), dim3(128), 24576, stream>>>(A, B, C);
+    matmul_int8<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(128), 0, stream>>>(A, B, C);
     return cudaGetLastError();
 }
 

@@ -5,7 +5,7 @@
 // A         input, int8 [60, 200], aligned to 8 bytes
 // B         input, int8 [200, 90]
 // C         output, int32 [60, 90], aligned to 8 bytes
-// launch    grid (3, 1, 1), block (128, 1, 1), 24576 bytes of dynamic shared memory; family gemm
+// launch    grid (3, 2, 1), block (128, 1, 1), 16384 bytes of shared memory; family gemm
 //
 // Made by cugen 0.1.0 from matmul_int8.yaml (hash e6e6a92724a564f5) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 315650b10efb3bba, text a19eeced14bc8d3f.
+// Input 3abd83ff82c0c065, text f116d1c22ad479a9.

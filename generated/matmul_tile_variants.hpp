@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 315650b10efb3bba, text 5ad8153d2fcd5ac0.
+// Input 3abd83ff82c0c065, text 559caa1c47a5715f.

@@ -62,6 +62,10 @@ def fused(
 
 
 def joined_name(slow: Index, fast: Index, parts: tuple[Index, ...], taken: set[str]) -> str:
+    """The names of all parts; of an index that was split, `k_outer` and `k_inner`, its own."""
+    whole = slow.name.removesuffix("_outer")
+    if (slow.name, fast.name) == (f"{whole}_outer", f"{whole}_inner"):
+        return fresh(whole, taken)
     separator = "" if all(len(index.name) <= 2 for index in parts) else "_"
     return fresh(separator.join(index.name for index in parts), taken)
 

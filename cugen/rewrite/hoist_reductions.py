@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import inf, prod
 
 from cugen.rewrite.schedules import schedule_of
@@ -91,9 +92,8 @@ def hoisted(
                 break
             if chosen is not None:
                 identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
-                reduction, rank = identical[0].reduction, {index.name: n for n, index in enumerate(current.indices)}
-                # The statement's indices come first, in its order.
-                order = sorted(range(len(chosen.free)), key=lambda n: rank.get(chosen.free[n].name, len(rank)))
+                reduction = identical[0].reduction
+                order = _dimensions(chosen, current)
                 indices = tuple(identical[0].free[position] for position in order)
                 what = f"{reduction.kind} over {', '.join(index.name for index in reduction.indices)},"
                 stored = store(f"{current.target}_{reduction.kind}", indices, reduction, what, current)
@@ -139,6 +139,21 @@ def _reductions(
         free = tuple(known[name] for name in mentioned if name in used)
         is_nested = any(name in used for name in bound)
         yield _NestedReduction(expr, free, is_nested, tuple(known[name] for name in bound), is_reduced)
+
+
+def _dimensions(nested: _NestedReduction, statement: Statement) -> list[int]:
+    """The order of the temporary's dimensions, by number of the free index: the batch of a GEMM comes first, so that
+    the results of each matrix are adjacent; then the statement's indices, in its order, then others."""
+    rank = {index.name: n for n, index in enumerate(statement.indices)}
+    reads = [free_indices(node) for node in walk(nested.reduction.body) if isinstance(node, Read)]
+    is_product = any((a - b) & rank.keys() and (b - a) & rank.keys() for a, b in combinations(reads, 2))
+    batch = frozenset.intersection(*reads) - rank.keys() if is_product else frozenset[str]()
+
+    def rank_of(position: int) -> tuple[bool, int]:
+        name = nested.free[position].name
+        return name not in batch, rank.get(name, len(rank))
+
+    return sorted(range(len(nested.free)), key=rank_of)
 
 
 def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:

@@ -6,7 +6,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from operator import is_
 
-from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Sample, Scan, Select, children
+from cugen.spec.expressions import (
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Sample,
+    Scan,
+    Select,
+    children,
+    free_indices,
+)
 from cugen.spec.types import DType
 
 # Separates the source name of a bound index from a unique number, until extents are known and `FinalNames` chooses
@@ -44,6 +58,18 @@ def replaced(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """The tree with each node replaced for which `change` returns one, parents first."""
     replacement = change(expr)
     return rebuild(expr, lambda child: replaced(child, change)) if replacement is None else replacement
+
+
+def without_quotients(expr: Expr) -> Expr:
+    """The tree with 0 for the numbers of groups, `k // 128`, by which scales are read."""
+
+    def change(node: Expr) -> Expr | None:
+        match node:
+            case Op(name="floordiv", args=(IndexValue(), divisor)) if not free_indices(divisor):
+                return Const(0, node.dtype)
+        return None
+
+    return replaced(expr, change)
 
 
 def converted(expr: Expr, dtype: DType) -> Expr:

@@ -119,6 +119,29 @@ def test_wide_tiles_are_within_their_bounds(
     assert run.verification.passed, run.verification.messages
 
 
+# Scales of rows and of blocks of columns, of single columns, and of tiles.
+SCALED = ("S[m, k // 128] * R[n // 128, k // 128]", "R[n, k // 128]", "S[m // 64, k // 128]")
+
+
+@pytest.mark.parametrize(
+    "schedule", ["", ", block: {m: 64, n: 64}, split_k: 2", ", block: {m: 24, n: 128}, swap_ab: true"]
+)
+@pytest.mark.parametrize("sizes", [(129, 256, 400), (1016, 512, 2176)], ids=["few k-tiles", "many"])
+@pytest.mark.parametrize("scales", SCALED)
+def test_scaled_sums_are_within_their_bounds(
+    device: GpuDevice, scales: str, sizes: tuple[int, int, int], schedule: str
+) -> None:
+    text = spec_of("float8_e4m3", "float32", "nt", *sizes, fp8="exact", schedule=schedule)
+    arrays = "".join(
+        f"  {name}: {{shape: [{size}, {-(-sizes[2] // 128)}], dtype: float32}}\n"
+        for name, size in (("S", "M"), ("R", "N"))
+        if f"{name}[" in scales
+    )
+    kernel = generated(text.replace("  C: {", f"{arrays}  C: {{").replace("sum(", f"sum({scales} * "))
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, run.verification.messages
+
+
 # Forms that are taken on request alone.
 REQUESTED = (
     "producer: none",

@@ -134,3 +134,28 @@ def test_a_temporary_that_converts_an_operand_is_that_operand(value: str, dtype:
     (narrow,), (wide,) = (load_text(made) for made in (text, text.replace("dtype: bfloat16", "dtype: float32", 1)))
     stored = w.astype(ml_dtypes.bfloat16) if dtype == "bfloat16" else w
     assert bound_of(narrow, x, stored) > 1.2 * bound_of(wide, x.astype(np.float32), stored)
+
+
+def test_scales_of_groups_are_no_operands_of_tensor_cores() -> None:
+    """Nor do they hide the operands: 128 terms of float8 lose 13 bits below the leading one."""
+    drawn = np.random.default_rng(5).standard_normal((2, 256)).astype(np.float32)
+    x, w = drawn.astype(ml_dtypes.float8_e4m3fn)
+
+    def bound(term: str) -> float:
+        (spec,) = load_text(f"""
+cugen: 1
+kernel: dot
+target: sm_90a
+params: {{K: 256}}
+arrays:
+  x: {{shape: [K], dtype: float8_e4m3}}
+  w: {{shape: [K], dtype: float8_e4m3}}
+  s: {{shape: [K // 128], dtype: float32}}
+  y: {{shape: [], dtype: float32}}
+compute: y = sum({term}, k) * s[0]
+""")
+        return float(evaluate(spec, {"x": x, "w": w, "s": np.ones(2, np.float32)})["y"].bound)
+
+    plain = bound("x[k] * w[k]")
+    assert plain > 2.0**-13
+    assert plain < bound("s[k // 128] * x[k] * w[k]") < 1.01 * plain

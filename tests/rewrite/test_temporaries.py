@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from cugen.plan.context import make_context
 from cugen.rewrite.align_reductions import with_common_indices
-from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.rewrite.fuse_dimensions import joined_name, with_fused_dimensions
 from cugen.rewrite.temporaries import fresh, steps_of, temporary
-from cugen.spec.expressions import IndexValue
+from cugen.spec.expressions import Const, Index, IndexValue
 from cugen.spec.load import load_text
+from cugen.spec.types import INT64
 
 SPEC = """
 cugen: 1
@@ -56,3 +57,9 @@ def test_the_same_statements_are_fused_once():
     )
     assert fused is again
     assert [index.name for index in fused.statements[0].value.args[1].indices] == ["jk"]
+
+
+def test_the_parts_of_an_index_have_its_name_where_they_are_fused_again():
+    slow, fast, column = (Index(name, Const(8, INT64)) for name in ("k_outer", "k_inner", "n_inner"))
+    assert joined_name(slow, fast, (slow, fast), set()) == "k"
+    assert joined_name(slow, column, (slow, column), set()) == "k_outer_n_inner"

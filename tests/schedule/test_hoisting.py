@@ -61,6 +61,45 @@ def test_an_attention_in_one_statement_is_two_gemms_and_a_softmax():
     assert passes(spec)
 
 
+def test_products_of_groups_of_k_are_matrices_in_memory():
+    spec = spec_of(
+        "y[m, n] = sum(s[m, g] * sum(a[m, g, k] * b[n, g, k], k), g)",
+        "a [M, G, K]; b [N, G, K]; s [M, G]; y [M, N]",
+        "{M: 30, N: 33, G: 3, K: 20}",
+    )
+    assert temporaries(spec) == {"y_sum": ("g", "m", "n")}
+
+
+BLOCK_SCALED = """
+cugen: 1
+kernel: k
+params: {M: 4096, N: 4096, K: 7168}
+indices: {k: LENGTH}
+arrays:
+  a: {shape: [M, K], dtype: float8_e4m3}
+  b: {shape: [N, K], dtype: float8_e4m3}
+  s: {shape: [M, K // LENGTH], dtype: float32}
+  c: {shape: [M, N], dtype: bfloat16}
+compute: c[m, n] = sum(s[m, g] * sum(a[m, LENGTH * g + k] * b[n, LENGTH * g + k], k), g)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "length", "temporary"),
+    [
+        pytest.param("sm_90", 128, "c_sum", id="much bandwidth"),
+        pytest.param("sm_89", 128, "s_operand", id="little"),
+        pytest.param("sm_90", 64, "s_operand", id="twice the partial sums"),
+        pytest.param("sm_90a", 128, None, id="no launch for either"),
+    ],
+)
+def test_partial_sums_are_stored_where_that_takes_less_time_than_operands_times_scales(target, length, temporary):
+    """By the traffic of partial sums, and the arithmetic of operands in float32 in place of float8."""
+    (spec,) = load_text(BLOCK_SCALED.replace("LENGTH", str(length)), target=target)
+    stored = generate(spec, analysis=False).plan.workspace
+    assert temporary in [array.name for array in stored] if temporary else stored == ()
+
+
 def test_the_scores_of_grouped_queries_are_computed_once():
     spec = spec_of(
         "p[h, t] = softmax(sum(q[h, d] * k[t, h // 4, d], d), t)",

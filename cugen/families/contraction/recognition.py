@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from cugen.families.contraction.chosen_terms import with_chosen_terms
 from cugen.families.contraction.k_range import k_bounds_refusal
+from cugen.families.contraction.scales import Scales, without_scales
 from cugen.families.contraction.windows import Window, window_refusal, with_linear_windows
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
@@ -81,7 +82,8 @@ class Contraction:
     """A GEMM-like statement group; n is the index along which the output is contiguous, whatever its name in the spec.
 
     `request` is the original one, or the same over fused dimensions. `is_swapped`: M and N have changed places, and A
-    and B with them, so that the output is contiguous along m."""
+    and B with them, so that the output is contiguous along m. `scales` multiply partial sums: they are in no statement
+    of the request."""
 
     request: Request
     reductions: tuple[Reduce, ...]
@@ -92,6 +94,7 @@ class Contraction:
     a_operands: tuple[Operand, ...]  # indexed by M and K
     b_operands: tuple[Operand, ...]  # indexed by K and N
     is_swapped: bool = False
+    scales: Scales | None = None
 
     @property
     def context(self) -> Context:
@@ -135,14 +138,22 @@ class Contraction:
 
 
 def recognise(
-    request: Request, *, fuses_batch: bool = False, masks_padding: bool = False, takes_windows: bool = False
+    request: Request,
+    *,
+    fuses_batch: bool = False,
+    masks_padding: bool = False,
+    takes_windows: bool = False,
+    takes_scales: bool = False,
 ) -> Contraction | Refusal:
     """The contraction in the group's first statement, or why there is none.
 
     Dimensions are fused where only one operand depends on a batch index, which then may become a part of M or N, and
     where a sum runs over several indices; with `fuses_batch` wherever they can be. With `masks_padding` the terms may
     be any function of the elements, and be reduced to their minimum or maximum, too: the family masks zero-filled
-    elements of k. With `takes_windows` an operand may be read at computed subscripts."""
+    elements of k. With `takes_windows` an operand may be read at computed subscripts. With `takes_scales` groups of
+    terms may have factors."""
+    if takes_scales and (scaled := _recognise_scaled(request, fuses_batch)) is not None:
+        return scaled
     match = _recognise_dense(request, fuses_batch, masks_padding)
     if not takes_windows or (isinstance(match, Contraction) and not _has_single_operand_batch(match)):
         return match
@@ -150,6 +161,20 @@ def recognise(
     if over_windows is None or (isinstance(over_windows, Refusal) and isinstance(match, Contraction)):
         return match
     return over_windows
+
+
+@lru_cache(maxsize=16)
+def _recognise_scaled(request: Request, fuses_batch: bool) -> Contraction | None:
+    """The contraction of the factors of single terms, with the scales of groups; None where there are none."""
+    unscaled = without_scales(request)
+    match = None if unscaled is None else _recognise_dense(unscaled[0], fuses_batch, masks_padding=False)
+    if unscaled is None or not isinstance(match, Contraction):
+        return None
+    others, factors = unscaled
+    statements = with_common_indices(others.group.statements, request.context)
+    is_fused = match.request.group.statements != statements
+    origins = with_fused_dimensions(statements, request.context).origins if is_fused else {}
+    return replace(match, scales=Scales.of(factors, match.k, origins, request.context))
 
 
 def _recognise_dense(request: Request, fuses_batch: bool, masks_padding: bool) -> Contraction | Refusal:

@@ -15,6 +15,7 @@ from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
 from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, free_indices
 from cugen.spec.model import Precision, Spec
+from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import FLOAT32, DType
 
 _FLOAT32_BITS = 24
@@ -109,9 +110,12 @@ def types_of_temporaries(spec: Spec) -> dict[str, DType]:
 def _tensor_core_widths(node: Reduce, dtype_of: Callable[[str], DType]) -> list[int]:
     """The bits of the two narrowest operands that tensor cores may multiply in a float32 sum; none if they take no two
     of its factors. These are 16- and 8-bit floats, and integers of 8 bits beside 16-bit floats, which hold them. The
-    factors of all terms are multiplied after the sum, and a sum of more than two over several indices may be nested."""
+    factors of all terms, or of a group of them, are multiplied after the sum, and a sum of more than two over several
+    indices may be nested."""
     names = {index.name for index in node.indices}
     factors = [factor for factor in _factors(node.body)[0] if free_indices(factor) & names]
+    of_terms = [factor for factor in factors if free_indices(without_quotients(factor)) & names]
+    factors = of_terms if len(of_terms) == 2 else factors
     if len(factors) != 2 and len(names) < 2:
         return []
     floats, integers = [], []

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from math import prod
 from operator import is_
 
 from cugen.families.registry import families, is_specialised
-from cugen.machine import target
+from cugen.machine import default_device, target
+from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Request
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
@@ -29,9 +31,11 @@ from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, with_contraction_order
 from cugen.rewrite.sums.distributed_sums import with_distributed_sums
+from cugen.rewrite.sums.grouped_sums import operand_types, with_grouped_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.sums.short_rows import with_short_rows
+from cugen.rewrite.temporaries import storing_seconds
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.single_statements import (
@@ -60,7 +64,7 @@ def with_canonical_form(spec: Spec) -> Spec:
 def with_taken_form(spec: Spec) -> Spec:
     """The spec in the form that families other than the fallbacks take most of, before statements are split: with
     nested reductions and operands in temporaries of their own, or without these."""
-    windows = with_separable_windows(_with_row_terms(spec), is_placed)
+    windows = with_separable_windows(_with_row_terms(_with_grouped_sums(spec)), is_placed)
     separate = _without_stored_loops(_with_unpacked_operands(with_hoisted_reductions(windows)))
     return _with_inlined_runs(_with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate))))
 
@@ -116,6 +120,52 @@ def _is_better_unrolled(unrolled: Statement, statement: Statement, context: Cont
     first = next((family for family in families() if family.takes(request)), None)
     prefers = first is not None and first.prefers_terms is not None and first.prefers_terms(request)
     return prefers or _is_taken_only(unrolled, statement, context)
+
+
+def _with_grouped_sums(spec: Spec) -> Spec:
+    """The spec with sums over groups as sums over all their terms, where a family multiplies its partial sums by the
+    groups' factors, or operands that are multiplied by them take less time than partial sums in memory; the same object
+    if there are none."""
+    context, statements = make_context(spec), list[Statement]()
+    for statement in spec.statements:
+        joined = with_grouped_sums(statement, spec)
+        is_better = joined is not statement and _is_faster_joined(joined, statement, context)
+        statements.append(joined if is_better else statement)
+    return spec if all(map(is_, statements, spec.statements)) else replace(spec, statements=tuple(statements))
+
+
+def _is_faster_joined(joined: Statement, statement: Statement, context: Context) -> bool:
+    single = single_of(joined, context)
+    if (requested := single.schedule.family) is not None:  # whose reasons to refuse the sum are those to be told
+        written = single_of(statement, context).request()
+        return not any(family.takes(written) for family in families() if family.name == requested)
+    if is_specialised(single.request()):
+        return True
+    split, spec = steps_of(single), context.spec
+    if split is None or _keeps_nested(spec, statement):
+        return False
+    steps = split[1]
+    staged = _hoisted(replace(spec, statements=(statement,)))
+    by_steps = _seconds(replace(spec, arrays=(*spec.arrays, *steps.temporaries), statements=steps.statements))
+    return len(staged.statements) == 1 or by_steps < _seconds(staged)
+
+
+def _seconds(spec: Spec) -> float:
+    """The time of the launches of all statements, of which each but the last stores a temporary: multiply-adds at the
+    peak of the types that are multiplied, and the traffic of temporaries."""
+    context, device = make_context(spec), default_device(spec.target) or PLANNING_DEVICE
+    seconds, peaks = 0.0, dict(device.peaks)
+    for statement in spec.statements:
+        if types := operand_types(statement, spec):
+            widest = max(types, key=lambda dtype: dtype.bits).name.split("_")[0]
+            indices = dict.fromkeys((*statement.indices, *bound_indices(statement.value)))
+            terms = prod(context.planned_extent(index) for index in indices)
+            seconds += 2 * terms / peaks.get(f"tensor_{widest}", peaks["float32"])
+        array = spec.array(statement.target)
+        if array.is_temporary:
+            elements = prod(context.planned_extent(index) for index in statement.indices)
+            seconds += storing_seconds(elements * array.dtype.bytes, device)
+    return seconds
 
 
 def _is_taken_only(unrolled: Statement, statement: Statement, context: Context) -> bool:
@@ -296,20 +346,31 @@ def _with_split_dimensions(spec: Spec) -> Spec:
         split = with_split_dimensions(candidate)
         if split.statements != candidate.statements:
             kept = {statement.target for statement in candidate.statements}
-            before = Counter({t: n for t, n in _matched_targets(spec).items() if t in kept})
-            after = _matched_targets(split)
-            is_better = before != after or _division_count(split) < _division_count(candidate)
+            ranks, split_ranks = [(t, rank) for t, rank in _matched_targets(spec) if t in kept], _matched_targets(split)
+            before, after = Counter(t for t, _ in ranks), Counter(t for t, _ in split_ranks)
+            is_better = _division_count(split) < _division_count(candidate)
             is_better = is_better or _summed_parts(split) < _summed_parts(candidate)
-            if is_better and before <= after and _mixed_count(spec) <= _mixed_count(split):
+            is_better = is_better and _keeps_ranks(ranks, split_ranks)
+            if (is_better or before != after) and before <= after and _mixed_count(spec) <= _mixed_count(split):
                 return split
     return spec
 
 
-def _matched_targets(spec: Spec) -> Counter[str]:
-    """The targets of the statements that a family other than the fallbacks takes, with temporaries inlined."""
+def _matched_targets(spec: Spec) -> list[tuple[str, int]]:
+    """The targets of the statements that a family other than the fallbacks takes, with temporaries inlined, and the
+    rank of the first such family."""
     context = make_context(spec)
     requests = [(s.target, single_of(s, context).request()) for s in inlined_statements(spec)]
-    return Counter(t for t, r in requests if any(not family.fallback and family.takes(r) for family in families()))
+    first = [(t, next((f for f in families() if not f.fallback and f.takes(r)), None)) for t, r in requests]
+    return [(target, family.rank) for target, family in first if family is not None]
+
+
+def _keeps_ranks(before: list[tuple[str, int]], after: list[tuple[str, int]]) -> bool:
+    """Whether no target's statements go to families that are asked later."""
+    lowest: dict[str, int] = {}
+    for target_name, rank in after:
+        lowest[target_name] = min(rank, lowest.get(target_name, rank))
+    return all(rank <= lowest.get(target_name, rank) for target_name, rank in before)
 
 
 def _mixed_count(spec: Spec) -> int:

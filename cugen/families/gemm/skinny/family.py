@@ -72,9 +72,17 @@ def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
     """Whether the spec leaves the family open, and another has tiles for these rows."""
     if request.schedule.family is not None or request.schedule.tunables:
         return False
+    if _has_scales(request):
+        return gemm.m_extent > 1 and WGMMA.is_on(request.target) and isinstance(match_wgmma(request), Match)
     if gemm.pays and not _is_faster_by_wgmma(request, gemm):
         return False
     return isinstance(recognise_contraction(request, masks_padding=True), Contraction)
+
+
+def _has_scales(request: Request) -> bool:
+    """Whether groups of terms have factors, which a thread would load and multiply for each of its terms."""
+    contraction = recognise_contraction(request, takes_scales=True)
+    return isinstance(contraction, Contraction) and contraction.scales is not None
 
 
 def _is_faster_by_wgmma(request: Request, gemm: SkinnyGemm) -> bool:

@@ -16,6 +16,7 @@ from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogues.rows import row_buffer_shape, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import LastTile, k_tiles_of, padded_channels
+from cugen.families.gemm.wgmma.operands.scales import scale_wavefronts
 from cugen.families.gemm.wgmma.operands.tiles import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
 from cugen.families.gemm.wgmma.swapped_operands import as_computed
@@ -113,6 +114,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     instructions = _instructions(contraction, config)
     shared = block_m // WGMMA_M * instructions * operand_wavefronts(WGMMA_M + block_n)
     shared += sum(_copied_rows(contraction, o, config) for o in contraction.operands)  # TMA writes a wavefront each
+    shared += scale_wavefronts(contraction, config)
     k_tile = max(max(instructions * block_m * block_n / 128, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
     k_tile = max(k_tile, of_multiprocessor * fitted.row + fitted.row_k_tile)
     if config.promotes:

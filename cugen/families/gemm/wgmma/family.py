@@ -20,6 +20,7 @@ from cugen.families.gemm.wgmma.kernel import WgmmaKernel
 from cugen.families.gemm.wgmma.operands.aligned_copies import with_aligned_copies
 from cugen.families.gemm.wgmma.operands.pixels import Images, images_of, k_tiles_of, padded_channels, padding_refusal
 from cugen.families.gemm.wgmma.operands.rows import recognise_gemm
+from cugen.families.gemm.wgmma.operands.scales import scale_refusals
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.families.gemm.wgmma.selection import NO_PRODUCER, SHARING, TUNABLES, candidates, choose_config
 from cugen.families.gemm.wgmma.split.work_units import why_no_stream_k
@@ -55,6 +56,8 @@ def match(request: Request) -> Match | Refusals:
     block_k = SWIZZLED_ROW_BYTES // instruction.element_bytes
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
+    if contraction.scales is not None:
+        reasons += scale_refusals(contraction, contraction.scales, block_k)
     reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
     reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction), *_swap_refusals(contraction)]
     if reasons:
@@ -204,6 +207,8 @@ def split(single: Single) -> Steps | None:
 
 def _copies_pay_off(single: Single, contraction: Contraction, instruction: WgmmaInstruction, steps: Steps) -> bool:
     """Whether the copies and a GEMM of them take less time than `gemm` of the operands as they are, by the models."""
+    if contraction.scales is not None:  # which `gemm` doesn't take
+        return True
     by_mma = gemm.choose_config(contraction)
     if isinstance(by_mma, Refusal):
         return True

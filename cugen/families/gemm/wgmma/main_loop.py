@@ -11,6 +11,7 @@ from cugen.families.gemm.wgmma.config import (
 )
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates, WarpgroupCoordinates
 from cugen.families.gemm.wgmma.operands.pixels import LastTile
+from cugen.families.gemm.wgmma.operands.scales import ScaledSums
 from cugen.families.gemm.wgmma.operands.tiles import OperandTiles
 from cugen.families.gemm.wgmma.output_tiles import KRange
 from cugen.families.gemm.wgmma.pipeline import Pipeline
@@ -143,21 +144,30 @@ class MainLoop:
     def _promoted(self, sums: Array) -> tuple[Section, ...]:
         """The sums of each k-tile are added to others by the threads; meanwhile other warpgroups multiply."""
         partials = replace(sums, symbol=self.lowering.names.allocate("partials"))
+        scaled = None
+        if self.contraction.scales is not None:
+            scaled = ScaledSums(self.thread, self.k_range.offset + self.k0.symbol)
+        release = self.pipeline.release(self.filled_stage, self.thread.lane)
+        body = (
+            Section("partials", (Declare(partials),)),
+            Section("scales", scaled.loads() if scaled else ()),
+            *self._multiplied(partials, integer(0)),
+            Section("await_k_tile", (AwaitWgmmas(0),)),
+            Section("release", release),
+            *self._refill(),
+            Section("promote", scaled.promote(partials, sums) if scaled else self._promote(partials, sums)),
+        )
+        return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
+
+    def _promote(self, partials: Array, sums: Array) -> tuple[Node, ...]:
         i = self.thread.loop_index("i", self.config.thread_m)
         j = self.thread.loop_index("j", self.config.thread_n)
         element = Element.of(Access(partials, (i.symbol, j.symbol), "load"))
         add = Accumulate(Access(sums, (i.symbol, j.symbol), "store"), element)
         columns = unrolled(j, (add,), stop=self.config.thread_n)
-        release = self.pipeline.release(self.filled_stage, self.thread.lane)
-        body = (
-            Section("partials", (Declare(partials),)),
-            *self._multiplied(partials, integer(0)),
-            Section("await_k_tile", (AwaitWgmmas(0),)),
-            Section("release", release),
-            *self._refill(),
-            Section("promote", (unrolled(i, (columns,), stop=self.config.thread_m),)),
+        return Comment("the instruction keeps fewer bits than float32"), unrolled(
+            i, (columns,), stop=self.config.thread_m
         )
-        return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
 
     def _refill(self) -> tuple[Section, ...]:
         """What refills a stage of a k-tile before, where that isn't the producer's work."""

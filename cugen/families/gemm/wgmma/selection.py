@@ -30,6 +30,7 @@ from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogues.rows import row_buffer_bytes, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
+from cugen.families.gemm.wgmma.operands.scales import sides_of
 from cugen.families.gemm.wgmma.operands.tiles import stage_bytes
 from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched_waves, stream_k_schedule_of
@@ -184,7 +185,10 @@ def _stores_at_once(contraction: Contraction, config: WgmmaConfig) -> bool:
 
 
 def promotes(contraction: Contraction, instruction: WgmmaInstruction) -> bool:
-    """Whether partial sums are added in float32: the instruction keeps fewer bits, and the spec doesn't allow that."""
+    """Whether partial sums are added in float32: they have scales, or the instruction keeps fewer bits, and the spec
+    doesn't allow that."""
+    if contraction.scales is not None:
+        return True
     return instruction.sum_bits > 0 and not contraction.context.spec.precision.is_fp8_fast
 
 
@@ -235,6 +239,12 @@ def _fitting(widths: Sequence[int], extent: int) -> Iterator[int]:
 
 
 def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
+    of_scales = 0
+    if contraction.scales is not None:
+        sides = sides_of(contraction, int(config.block_m), int(config.block_n))
+        if sides is None:
+            return False
+        of_scales = sides.registers(config)
     target, context = contraction.request.target, contraction.context
     needed = registers_of(
         config,
@@ -243,7 +253,7 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
         is_dynamic=None in map(context.static_extent, (contraction.m, contraction.n)),
         has_doubles=_has_doubles(contraction),
     )
-    return needed <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
+    return needed + of_scales <= available_registers(config, target.registers_per_sm, target.registers_per_thread)
 
 
 def _is_computed(contraction: Contraction) -> bool:
@@ -327,6 +337,8 @@ def _refusal(contraction: Contraction, instruction: WgmmaInstruction) -> Refusal
             widths = f"a multiple of {16 if instruction.is_integer else 8} up to {SWAPPED_BLOCK_N[-1]}"
         sizes = f"{contraction.side_m} of {', '.join(map(str, BLOCK_M))}, and {contraction.side_n} {widths}"
         return Refusal(f"has tiles with {sizes}", "schedule.block")
+    if contraction.scales is not None and all(sides_of(contraction, *tile) is None for tile in requested):
+        return Refusal("has scales that differ along rows or columns of a tile, not along both", "schedule.block")
     if not tiles:
         return Refusal("has accumulators in registers, and too few for this tile", "schedule.block")
     if not any(

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.scales import without_scales
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Single, Steps
@@ -63,8 +64,10 @@ def with_aligned_copies(single: Single, contraction: Contraction, instruction: W
 def _unfused(single: Single, contraction: Contraction) -> _Unfused:
     (statement,) = with_common_indices((single.statement,), single.context)
     (fused,) = contraction.request.group.statements
-    reads = ((node for node in walk(value) if isinstance(node, Read)) for value in (fused.value, statement.value))
-    origins = with_fused_dimensions((statement,), single.context).origins
+    scaled = None if contraction.scales is None else without_scales(single.request().with_statements((statement,)))
+    (unscaled,) = scaled[0].group.statements if scaled else (statement,)
+    reads = ((node for node in walk(value) if isinstance(node, Read)) for value in (fused.value, unscaled.value))
+    origins = with_fused_dimensions((unscaled,), single.context).origins
     parts = {index.name: origins.get(index.name, (index,)) for index in contraction.indices}
     return _Unfused(statement, dict(zip(*reads, strict=True)), parts)
 

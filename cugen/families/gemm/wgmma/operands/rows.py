@@ -22,15 +22,15 @@ from cugen.spec.expressions import Index, free_indices
 def recognise_gemm(request: Request, *, takes_windows: bool = False) -> Contraction | Refusal:
     """As `recognise`, with the M that wgmma has tiles for, matrices in place of windows that TMA can't copy, and fused
     batch indices where an operand has more dimensions than a tensor map."""
-    contraction = recognise(request, takes_windows=takes_windows)
+    contraction = recognise(request, takes_windows=takes_windows, takes_scales=True)
     if isinstance(contraction, Refusal):
         return contraction
     alternative: Contraction | Refusal = contraction
     if windows := [operand for operand in contraction.operands if operand.window is not None]:
         if any(isinstance(images_of(contraction, operand), str) for operand in windows):
-            alternative = recognise(request)
+            alternative = recognise(request, takes_scales=True)
     elif any(len(operand.array.shape) > MAX_TENSOR_DIMENSIONS for operand in contraction.operands):
-        alternative = recognise(request, fuses_batch=True)
+        alternative = recognise(request, fuses_batch=True, takes_scales=True)
     return _with_long_rows(contraction if isinstance(alternative, Refusal) else alternative)
 
 

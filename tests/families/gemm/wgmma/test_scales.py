@@ -1,0 +1,217 @@
+"""GEMMs by wgmma whose partial sums of groups of k have factors: scales of blocks, of rows and of columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.runtime.honesty import check_honesty
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+from cugen.toolchain.cuda import compile_cubin, compilers
+
+# Scales by the dimensions of their array, with the extents of groups of `L` terms and blocks of 128 rows or columns.
+ARRAYS = {
+    "rows": ("m, {g}", "M, {G}"),
+    "columns": ("n, {g}", "N, {G}"),
+    "row blocks": ("m // 128, {g}", "(M + 127) // 128, {G}"),
+    "column blocks": ("n // 128, {g}", "(N + 127) // 128, {G}"),
+    "blocks": ("m // 64, n // 128, {g}", "(M + 63) // 64, (N + 127) // 128, {G}"),
+    "groups": ("{g}", "{G}"),
+}
+FLAT = "C[m, n] = sum({scales} * A[m, k] * B[{b}], k)"
+NESTED = "C[m, n] = sum({scales} * sum(A[m, {length} * g + k] * B[{b}], k), g)"
+
+
+def scaled(
+    *kinds: str,
+    m: object = 72,
+    n: object = 136,
+    k: object = 384,
+    length: int = 128,
+    compute: str = FLAT,
+    times: str = " * ",
+    dtype: str = "float8_e4m3",
+    result: str = "float32",
+    schedule: str = "",
+    b: str = "n, k",
+) -> str:
+    """The text of a GEMM with scales of some kinds."""
+    is_nested = compute == NESTED
+    g, groups = ("g", f"K // {length}") if is_nested else (f"k // {length}", f"(K + {length - 1}) // {length}")
+    scales, arrays = [], []
+    for number, kind in enumerate(kinds):
+        subscripts, shape = ARRAYS[kind]
+        scales.append(f"s{number}[{subscripts.format(g=g)}]")
+        arrays.append(f"  s{number}: {{shape: [{shape.format(G=groups)}], dtype: float32}}\n")
+    of_b = b.replace("k", f"{length} * g + k") if is_nested else b
+    return f"""
+target: sm_90a
+params: {{M: {m}, N: {n}, K: {k}}}
+{f"indices: {{k: {length}}}" if is_nested else ""}
+arrays:
+  A: {{shape: [M, K], dtype: {dtype}}}
+  B: {{shape: [{b.upper()}], dtype: {dtype}}}
+{"".join(arrays)}  C: {{shape: [M, N], dtype: {result}}}
+compute: {compute.format(scales=times.join(scales), length=length, b=of_b)}
+schedule: {{{schedule}}}
+"""
+
+
+KINDS = (
+    ("rows", "column blocks"),
+    ("rows",),
+    ("column blocks",),
+    ("rows", "columns"),
+    ("row blocks", "column blocks"),
+    ("blocks",),
+    ("groups",),
+    ("groups", "rows", "rows", "columns"),
+)
+SCHEDULES = (
+    "block: {m: 64, n: 64}, split_k: 2",
+    "block: {m: 64, n: 64}, stream_k: 1",
+    "block: {m: 64, n: 64}, multicast: 2",
+    "block: {m: 64, n: 64}, multicast_n: 2",
+    "block: {m: 64, n: 64}, producer: none",
+    "block: {m: 24, n: 64}, swap_ab: true",
+    "block: {m: 64, n: 96}",
+    "block: {m: 64, n: 192}",
+)
+GROUPS = """
+target: sm_90a
+params: {M: 72, N: 136, G: 3}
+indices: {k: 128}
+arrays:
+  A: {shape: [M, G, 128], dtype: float8_e4m3}
+  B: {shape: [N, G, 128], dtype: float8_e5m2}
+  s: {shape: [M, G], dtype: float16}
+  C: {shape: [N, M], dtype: bfloat16}
+compute: C[n, m] = maximum(sum(s[m, g] * sum(A[m, g, k] * B[n, g, k], k), g), 0)
+"""
+TOKENS = """
+target: sm_90a
+params: {B: 3, T: 40, N: 136, K: 256}
+arrays:
+  x: {shape: [B, T, K], dtype: float8_e4m3}
+  w: {shape: [N, K], dtype: float8_e4m3}
+  s: {shape: [B, T, K // 128], dtype: float32}
+  u: {shape: [(N + 127) // 128, K // 128], dtype: float32}
+  bias: {shape: [N], dtype: float32}
+  y: {shape: [B, T, N], dtype: bfloat16}
+compute: y[b, t, n] = sum(s[b, t, k // 128] * u[n // 128, k // 128] * x[b, t, k] * w[n, k], k) + bias[n]
+"""
+EXPERTS = """
+target: sm_90a
+params: {E: 3, M: 40, N: 136, K: 256}
+arrays:
+  x: {shape: [E, M, K], dtype: float8_e4m3}
+  w: {shape: [E, N, K], dtype: float8_e4m3}
+  s: {shape: [E, M, K // 128], dtype: float32}
+  u: {shape: [E, (N + 127) // 128, K // 128], dtype: float32}
+  y: {shape: [E, M, N], dtype: bfloat16}
+compute: y[e, m, n] = sum(x[e, m, k] * w[e, n, k] / s[e, m, k // 128] * exp(u[e, n // 128, k // 128]), k)
+"""
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("k", [128, 256, 400])
+@pytest.mark.parametrize("kinds", KINDS, ids=" and ".join)
+def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, ...], k: int) -> None:
+    """The last of 400 terms are a part of a group."""
+    text = scaled(*kinds, k=k)
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
+    prove(text)
+
+
+@pytest.mark.parametrize(("k", "length"), [(128, 128), (384, 128), (512, 256)])
+def test_a_sum_over_groups_is_one_sum(made, prove, k: int, length: int) -> None:
+    text = scaled("rows", "column blocks", k=k, length=length, compute=NESTED)
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
+    prove(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(GROUPS, id="dimensions of groups"),
+        pytest.param(TOKENS, id="fused rows"),
+        pytest.param(EXPERTS, id="a batch"),
+        pytest.param(scaled("rows", "columns", dtype="bfloat16", result="bfloat16", length=64), id="bfloat16"),
+        pytest.param(scaled("rows", dtype="float32", length=32) + "accumulate: {tf32: true}\n", id="tf32"),
+    ],
+)
+def test_scales_of_other_forms_multiply_partial_sums(made, prove, text: str) -> None:
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
+    prove(text)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("mode", ["sanitize", "races"])
+def test_scales_are_those_of_the_terms_that_a_block_has(prove, schedule: str, mode: str) -> None:
+    text = scaled("rows", "column blocks", m=200, n=264, k=512, schedule=f"family: wgmma, {schedule}")
+    prove(text, sanitize=mode == "sanitize", races=mode == "races")
+
+
+@pytest.mark.parametrize("kinds", [("rows", "column blocks"), ("groups", "columns")], ids=" and ".join)
+def test_traced_loads_of_scales_match_the_plan(made, kinds: tuple[str, ...]) -> None:
+    kernel = made(scaled(*kinds, k=400))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+
+
+def test_sizes_of_the_call_may_be_any(made, prove) -> None:
+    text = scaled("rows", "column blocks", m="dynamic", k="{range: [64, 4096], multiple_of: 16}")
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
+    for m, k in ((1, 64), (67, 272), (130, 128)):
+        prove(text, {"M": m, "K": k})
+
+
+def test_a_transposed_operand_is_copied_first(made, prove) -> None:
+    text = scaled("rows", "column blocks", k=256, b="k, n", compute=NESTED)
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["transpose", "wgmma"]
+    prove(text)
+
+
+def test_the_scale_of_a_tile_is_loaded_once_and_those_of_rows_before_the_k_tile_is_awaited(made) -> None:
+    source = made(scaled("rows", "column blocks", m=4096, n=4096, k=7168)).source
+    loads, others = source.split("float partials[2][32];")[1].split("mbarrier_wait(&full", 1)
+    assert "const float s1_value = s1[n0 / 128 * ((K + 127) / 128) + k0 / 128];" in loads
+    assert "const float s0_value = s0[row * ((K + 127) / 128) + k0 / 128];" in loads
+    assert "row_scales[i] = s1_value * s0_value;" in loads
+    assert "acc[i][j] += row_scales[i] * partials[i][j];" in others
+
+
+def test_tiles_in_which_a_scale_differs_along_both_sides_are_refused(reasons) -> None:
+    (refusal,) = reasons("wgmma", scaled("blocks", schedule="family: wgmma, block: {m: 128, n: 256}"))
+    assert (refusal.reason, refusal.key) == (
+        "has scales that differ along rows or columns of a tile, not along both",
+        "schedule.block",
+    )
+
+
+@pytest.mark.parametrize("length", [32, 192])
+def test_scales_of_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
+    (refusal,) = reasons("wgmma", scaled("rows", length=length, schedule="family: wgmma"))
+    assert refusal.reason == f"has scales of groups of a multiple of 128 terms, not of {length}"
+
+
+def test_a_requested_family_says_why_it_takes_no_scales() -> None:
+    text = scaled("rows", k=256, compute=NESTED, schedule="family: wgmma").replace(
+        "[M, K // 128]", "[M, K // 128], memory: constant"
+    )
+    with pytest.raises(SpecError, match="loads the scales s0 from global memory"):
+        generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0])
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("shape", [(4096, 4096, 7168), (1000, 1016, 1024), (64, 7168, 2048)], ids=str)
+@pytest.mark.parametrize("kinds", KINDS, ids=" and ".join)
+def test_registers_hold_sums_and_scales(made, kinds: tuple[str, ...], shape: tuple[int, int, int]) -> None:
+    """Sums that spill, or that ptxas waits for after each instruction, are errors."""
+    if not compilers():
+        pytest.skip("no CUDA compiler on this machine")
+    m, n, k = shape
+    assert compile_cubin(made(scaled(*kinds, m=m, n=n, k=k, result="bfloat16")).source, "k", "sm_90a").warnings == ()
