@@ -20,6 +20,7 @@ from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
     Assign,
+    AtomicAdd,
     Copy,
     CountArrival,
     Define,
@@ -203,7 +204,7 @@ class _Interpreter:
                 self._access(node.target, inside)
             case Load():
                 self._load(node, on)
-            case Store():
+            case Store() | AtomicAdd():
                 self._value(node.value, on)
                 self._access(node.access, on)
             case Accumulate():

@@ -1,0 +1,308 @@
+"""Matches sums of terms that count for one bin each: `h[b] = sum(key[n] == b, n)`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from cugen.pieces.grid import contiguous_first
+from cugen.pieces.vectors import is_computed, step_along
+from cugen.plan.context import Context
+from cugen.plan.intervals import interval
+from cugen.plan.memory import Array
+from cugen.plan.request import Refusal, Request
+from cugen.plan.subscripts import is_widening
+from cugen.rewrite.align_reductions import collected
+from cugen.rewrite.fuse_dimensions import with_fused_dimensions
+from cugen.spec.expressions import (
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    Select,
+    conjuncts,
+    free_indices,
+    walk,
+)
+from cugen.spec.model import Statement
+from cugen.spec.types import BOOL, INT32, INT64, UINT32, UINT64, DType
+
+MAX_TERMS = 4  # of an element: more read it for longer than they save (heuristic)
+_NARROW = 32  # bits of a counter that every target adds to in shared memory
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A value that one element adds to the bin whose number along each bin index is a key, where all conditions
+    hold."""
+
+    keys: tuple[Expr, ...]
+    conditions: tuple[Expr, ...]
+    value: Expr
+
+    def parts(self) -> tuple[Expr, ...]:
+        return (*self.keys, *self.conditions, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramProblem:
+    """A sum of `terms` over the `reduced` indices, the fastest last, into a histogram over `bins` for each element of
+    `rows`, the fastest first."""
+
+    request: Request  # its statement holds the reduction
+    unfused: Statement  # the statement before dimensions were fused
+    arrays: Mapping[str, Array]
+    origins: Mapping[str, tuple[Index, ...]]  # the indices that each fused one replaces
+    reduction: Reduce
+    terms: tuple[Term, ...]
+    bins: tuple[Index, ...]
+    rows: tuple[Index, ...]
+    reduced: tuple[Index, ...]
+
+    @property
+    def context(self) -> Context:
+        return self.request.context
+
+    @property
+    def statement(self) -> Statement:
+        return self.request.group.statements[0]
+
+    @property
+    def fastest(self) -> Index:
+        return self.reduced[-1]
+
+    @property
+    def bin_count(self) -> int:
+        return math.prod(self.context.static_extent(index) or 0 for index in self.bins)
+
+    def planned_count(self, indices: tuple[Index, ...]) -> int:
+        """The points of an index space, for the extents that are planned for."""
+        return math.prod(self.context.planned_extent(index) for index in indices)
+
+    def reads(self) -> tuple[Read, ...]:
+        """The reads of all terms, each once."""
+        nodes = (node for term in self.terms for part in term.parts() for node in walk(part))
+        return tuple(dict.fromkeys(node for node in nodes if isinstance(node, Read)))
+
+    def counter(self) -> DType:
+        """The unsigned type of the counters. Those of 32 bits give the result modulo 2³², or hold it."""
+        if self.reduction.dtype.bits <= _NARROW:
+            return UINT32
+        names = {name.name: values for name, values in self.context.ranges.items()}
+        ranges = [interval(term.value, names) for term in self.terms]
+        count = math.prod(self.context.max_extent(index) for index in self.reduced)
+        most = sum(high for _, high in ranges) * count
+        return UINT32 if min(low for low, _ in ranges) >= 0 and most <= UINT32.highest else UINT64
+
+
+class NotAHistogram(ValueError):
+    """Why a statement doesn't match the family."""
+
+
+def match_histogram(request: Request) -> HistogramProblem | Refusal:
+    """The histogram that a group's statement computes, or the reason against this family."""
+    try:
+        return _problem(request)
+    except NotAHistogram as error:
+        return Refusal(str(error))
+
+
+def _problem(request: Request) -> HistogramProblem:
+    if len(request.group.statements) != 1:
+        raise NotAHistogram("takes one statement at a time")
+    (unfused,) = request.group.statements
+    _sum_of(unfused)
+    fused = with_fused_dimensions((unfused,), request.context)
+    (statement,) = fused.statements
+    reduction = _sum_of(statement)
+    outputs = {index.name for index in statement.indices}
+    summands = _summands(reduction.body, conjuncts(reduction.where), reduction.dtype)
+    cases = [[(case, value) for case in _alternatives(conditions, outputs)] for conditions, value in summands]
+    names = _bins([case for group in cases for case in group], [index.name for index in statement.indices])
+    terms = (term for group in cases for term in _exclusive([_term(case, names) for case in group]))
+    order = contiguous_first(statement, fused.arrays[statement.target])
+    problem = HistogramProblem(
+        request.with_statements(fused.statements),
+        unfused,
+        fused.arrays,
+        fused.origins,
+        reduction,
+        tuple(terms),
+        tuple(index for index in statement.indices if index.name in names),
+        tuple(index for index in order if index.name not in names),
+        reduction.indices,
+    )
+    _check(problem)
+    return replace(problem, reduced=_contiguous_last(problem))
+
+
+def _sum_of(statement: Statement) -> Reduce:
+    """The only reduction of a statement: an integer sum."""
+    reductions = [reduction for stage in collected((statement,)) for reduction in stage]
+    kinds = [node for node in walk(statement.value) if isinstance(node, Reduce | Scan)]
+    if len(reductions) != 1 or kinds != reductions:
+        raise NotAHistogram("takes a statement with one reduction")
+    (reduction,) = reductions
+    if reduction.kind != "sum" or not reduction.dtype.is_integer or reduction.dtype.bits < INT32.bits:
+        raise NotAHistogram("takes sums of integers, whose order changes nothing")
+    if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+        raise NotAHistogram(f"subscripts outputs by indices alone; {statement.target} has an expression")
+    return reduction
+
+
+Summand = tuple[tuple[Expr, ...], Expr]  # conditions, and the value that is added where all of them hold
+
+
+def _summands(body: Expr, conditions: tuple[Expr, ...], dtype: DType) -> Iterator[Summand]:
+    """The parts of a sum's term, of which each is 0 but under its conditions; additions in the sum's type are told
+    apart."""
+    match body:
+        case Cast(arg=arg, to=to) if arg.dtype == BOOL:
+            yield (*conditions, *conjuncts(arg)), Const(1, to)
+        case Cast(arg=arg, to=to):
+            for inner, value in _summands(arg, conditions, dtype):
+                yield inner, Const(1, to) if value == Const(1, arg.dtype) else replace(body, arg=value)
+        case Select(condition=condition, then=then, orelse=Const(value=0)):
+            yield from _summands(then, (*conditions, *conjuncts(condition)), dtype)
+        case Op(name="mul", args=(Cast(arg=condition), factor) | (factor, Cast(arg=condition))) if (
+            condition.dtype == BOOL and body.dtype.is_integer
+        ):
+            yield from _summands(factor, (*conditions, *conjuncts(condition)), dtype)
+        case Op(name="add", args=(first, second)) if body.dtype == dtype:
+            yield from _summands(first, conditions, dtype)
+            yield from _summands(second, conditions, dtype)
+        case _:
+            yield conditions, body
+
+
+def _alternatives(conditions: tuple[Expr, ...], outputs: Set[str]) -> Iterator[tuple[Expr, ...]]:
+    """The cases of a conjunction: alternatives that have an output index are told apart."""
+    for position, condition in enumerate(conditions):
+        parts = _disjuncts(condition)
+        if len(parts) > 1 and free_indices(condition) & outputs:
+            for part in parts:
+                case = (*conditions[:position], *conjuncts(part), *conditions[position + 1 :])
+                yield from _alternatives(case, outputs)
+            return
+    yield conditions
+
+
+def _disjuncts(condition: Expr) -> tuple[Expr, ...]:
+    match condition:
+        case Op(name="or", args=parts):
+            return parts
+        case Select(condition=first, then=Const(value=True), orelse=second):
+            return first, second
+    return (condition,)
+
+
+def _side(condition: Expr, name: str) -> Expr | None:
+    """The key that a condition compares an index with; None where it is no such equality."""
+    match condition:
+        case Op(name="eq", args=(left, right)):
+            for bin_side, key in ((left, right), (right, left)):
+                if _widened(bin_side) == IndexValue(name) and name not in free_indices(key):
+                    return _widened(key)
+    return None
+
+
+def _widened(expr: Expr) -> Expr:
+    """What is converted to a type that holds all of its values."""
+    while isinstance(expr, Cast) and is_widening(expr):
+        expr = expr.arg
+    return expr
+
+
+def _bins(summands: Sequence[Summand], outputs: Sequence[str]) -> tuple[str, ...]:
+    """The output indices that every summand only compares with a key, which has none of them."""
+    names = [name for name in outputs if all(_selects(summand, name) for summand in summands)]
+    for name in tuple(names):
+        keys = (key for conditions, _ in summands for key in _keys(conditions, name))
+        if any(free_indices(key) & set(names) for key in keys):
+            names.remove(name)
+    if not names:
+        raise NotAHistogram("counts by keys; here no output index is only compared with one")
+    return tuple(names)
+
+
+def _selects(summand: Summand, name: str) -> bool:
+    """Whether an index is in equalities with keys, and nowhere else."""
+    conditions, value = summand
+    using = sum(name in free_indices(condition) for condition in conditions)
+    return 0 < using == len(_keys(conditions, name)) and name not in free_indices(value)
+
+
+def _keys(conditions: Sequence[Expr], name: str) -> tuple[Expr, ...]:
+    """The keys that conditions compare an index with."""
+    return tuple(key for condition in conditions if (key := _side(condition, name)) is not None)
+
+
+def _term(summand: Summand, bins: Sequence[str]) -> Term:
+    """The summand as a term. Where it compares a bin with several keys, these are equal."""
+    conditions, value = summand
+    remaining = [condition for condition in conditions if not free_indices(condition) & set(bins)]
+    chosen: list[Expr] = []
+    for name in bins:
+        first, *others = _keys(conditions, name)
+        chosen.append(first)
+        remaining += [_equal(first, other) for other in others]
+    return Term(tuple(chosen), tuple(remaining), value)
+
+
+def _equal(first: Expr, second: Expr) -> Expr:
+    return Op("eq", (_as_int64(first), _as_int64(second)), BOOL)
+
+
+def _as_int64(key: Expr) -> Expr:
+    return key if key.dtype == INT64 else Cast(key, INT64)
+
+
+def _exclusive(cases: Sequence[Term]) -> Iterator[Term]:
+    """The cases of one summand, each where no case before it adds to the same bin."""
+    for number, case in enumerate(cases):
+        conditions = case.conditions
+        for earlier in cases[:number]:
+            same: Expr = Const(True, BOOL)
+            pairs = (_equal(a, b) for a, b in zip(earlier.keys, case.keys, strict=True))
+            for condition in reversed((*earlier.conditions, *pairs)):
+                same = condition if same == Const(True, BOOL) else Select(condition, same, Const(False, BOOL), BOOL)
+            conditions = (*conditions, Op("not", (same,), BOOL))
+        yield replace(case, conditions=conditions)
+
+
+def _check(problem: HistogramProblem) -> None:
+    reduced = {index.name for index in problem.reduced}
+    if len(problem.terms) > MAX_TERMS:
+        raise NotAHistogram(f"adds up to {MAX_TERMS} values for each element, not {len(problem.terms)}")
+    if any(problem.context.static_extent(index) is None for index in problem.bins):
+        raise NotAHistogram("has counters for a fixed number of bins")
+    for term in problem.terms:
+        if not any(free_indices(key) & reduced for key in term.keys):
+            raise NotAHistogram("counts by keys; here no key depends on the index of the sum")
+        for key in term.keys:
+            if not key.dtype.is_integer or key.dtype == UINT64:
+                raise NotAHistogram(f"takes integers of up to 64 bits with a sign as keys, not {key.dtype}")
+    for read in problem.reads():
+        if read.array == problem.statement.target:
+            raise NotAHistogram(f"{read.array} is read by the sum and written by the same kernel")
+
+
+def _contiguous_last(problem: HistogramProblem) -> tuple[Index, ...]:
+    """The reduced indices, the one along which most reads are contiguous last."""
+
+    def contiguous(index: Index) -> int:
+        reads = (read for read in problem.reads() if index.name in free_indices(read))
+        return sum(
+            not any(map(is_computed, read.subscripts))
+            and step_along(problem.arrays[read.array], read.subscripts, index.name, problem.context) == 1
+            for read in reads
+        )
+
+    fastest = max(reversed(problem.reduced), key=contiguous)
+    return (*(index for index in problem.reduced if index != fastest), fastest)
