@@ -34,6 +34,7 @@ from cugen.spec.model import Statement
 from cugen.spec.types import BOOL, INT32, INT64, UINT32, UINT64, DType
 
 MAX_TERMS = 4  # of an element: more read it for longer than they save (heuristic)
+_DIGITS = {"float32": 24, "float64": 53}  # of the significand: integers of up to so many bits are exact
 _NARROW = 32  # bits of a counter that every target adds to in shared memory
 
 
@@ -124,8 +125,8 @@ def _problem(request: Request) -> HistogramProblem:
     outputs = {index.name for index in statement.indices}
     summands = _summands(reduction.body, conjuncts(reduction.where), reduction.dtype)
     cases = [[(case, value) for case in _alternatives(conditions, outputs)] for conditions, value in summands]
-    names = _bins([case for group in cases for case in group], [index.name for index in statement.indices])
-    terms = (term for group in cases for term in _exclusive([_term(case, names) for case in group]))
+    bins = _bins([case for group in cases for case in group], statement.indices, request.context)
+    terms = (term for group in cases for term in _exclusive([_term(case, bins, request.context) for case in group]))
     order = contiguous_first(statement, fused.arrays[statement.target])
     problem = HistogramProblem(
         request.with_statements(fused.statements),
@@ -134,8 +135,8 @@ def _problem(request: Request) -> HistogramProblem:
         fused.origins,
         reduction,
         tuple(terms),
-        tuple(index for index in statement.indices if index.name in names),
-        tuple(index for index in order if index.name not in names),
+        bins,
+        tuple(index for index in order if index not in bins),
         reduction.indices,
     )
     _check(problem)
@@ -202,14 +203,23 @@ def _disjuncts(condition: Expr) -> tuple[Expr, ...]:
     return (condition,)
 
 
-def _side(condition: Expr, name: str) -> Expr | None:
-    """The key that a condition compares an index with; None where it is no such equality."""
+def _side(condition: Expr, index: Index, context: Context) -> Expr | None:
+    """The other side of an equality with an index; None where a condition is none."""
     match condition:
         case Op(name="eq", args=(left, right)):
             for bin_side, key in ((left, right), (right, left)):
-                if _widened(bin_side) == IndexValue(name) and name not in free_indices(key):
+                is_bin = _is_index(bin_side, IndexValue(index.name), context.max_extent(index) - 1)
+                if is_bin and index.name not in free_indices(key):
                     return _widened(key)
     return None
+
+
+def _is_index(expr: Expr, value: IndexValue, last: int) -> bool:
+    """Whether an expression is an index of up to `last`, in a type that holds all of its values."""
+    if not isinstance(expr, Cast):
+        return expr == value
+    highest = 1 << _DIGITS.get(expr.to.name, 0) if expr.to.is_float else expr.to.highest
+    return last <= highest and _is_index(expr.arg, value, last)
 
 
 def _widened(expr: Expr) -> Expr:
@@ -219,39 +229,45 @@ def _widened(expr: Expr) -> Expr:
     return expr
 
 
-def _bins(summands: Sequence[Summand], outputs: Sequence[str]) -> tuple[str, ...]:
+def _bins(summands: Sequence[Summand], outputs: Sequence[Index], context: Context) -> tuple[Index, ...]:
     """The output indices that every summand only compares with a key, which has none of them."""
-    names = [name for name in outputs if all(_selects(summand, name) for summand in summands)]
-    for name in tuple(names):
-        keys = (key for conditions, _ in summands for key in _keys(conditions, name))
-        if any(free_indices(key) & set(names) for key in keys):
-            names.remove(name)
-    if not names:
+    bins = [index for index in outputs if all(_selects(summand, index, context) for summand in summands)]
+    for index in tuple(bins):
+        keys = (key for conditions, _ in summands for key in _keys(conditions, index, context))
+        if any(free_indices(key) & {other.name for other in bins} for key in keys):
+            bins.remove(index)
+    if not bins:
         raise NotAHistogram("counts by keys; here no output index is only compared with one")
-    return tuple(names)
+    return tuple(bins)
 
 
-def _selects(summand: Summand, name: str) -> bool:
+def _selects(summand: Summand, index: Index, context: Context) -> bool:
     """Whether an index is in equalities with keys, and nowhere else."""
     conditions, value = summand
-    using = sum(name in free_indices(condition) for condition in conditions)
-    return 0 < using == len(_keys(conditions, name)) and name not in free_indices(value)
+    using = sum(index.name in free_indices(condition) for condition in conditions)
+    return 0 < using == len(_keys(conditions, index, context)) and index.name not in free_indices(value)
 
 
-def _keys(conditions: Sequence[Expr], name: str) -> tuple[Expr, ...]:
+def _keys(conditions: Sequence[Expr], index: Index, context: Context) -> tuple[Expr, ...]:
     """The keys that conditions compare an index with."""
-    return tuple(key for condition in conditions if (key := _side(condition, name)) is not None)
+    return tuple(key for condition in conditions if (key := _side(condition, index, context)) is not None)
 
 
-def _term(summand: Summand, bins: Sequence[str]) -> Term:
-    """The summand as a term. Where it compares a bin with several keys, these are equal."""
+def _term(summand: Summand, bins: Sequence[Index], context: Context) -> Term:
+    """The summand as a term. Where it compares a bin with several keys, these are equal, and a key that is a real
+    number is an integer."""
     conditions, value = summand
-    remaining = [condition for condition in conditions if not free_indices(condition) & set(bins)]
+    names = {index.name for index in bins}
+    remaining = [condition for condition in conditions if not free_indices(condition) & names]
     chosen: list[Expr] = []
-    for name in bins:
-        first, *others = _keys(conditions, name)
-        chosen.append(first)
-        remaining += [_equal(first, other) for other in others]
+    for index in bins:
+        integers: list[Expr] = []
+        for key in _keys(conditions, index, context):
+            integers.append(Cast(key, INT32) if key.dtype.is_float else key)
+            if key.dtype.is_float:
+                remaining.append(Op("eq", (Cast(integers[-1], key.dtype), key), BOOL))
+        chosen.append(integers[0])
+        remaining += [_equal(integers[0], other) for other in integers[1:]]
     return Term(tuple(chosen), tuple(remaining), value)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cugen.families.histogram.config import choose_config, fits
 from cugen.families.histogram.contention import pays
 from cugen.families.histogram.recognition import HistogramProblem, match_histogram
@@ -33,7 +35,7 @@ def split(single: Single) -> Steps | None:
     replaced = {name: indices for name, indices in problem.origins.items() if name not in origins}
     indices = tuple(i for index in problem.reduced for i in replaced.get(index.name, (index,)))
     splitter = ReductionSplitter(problem.unfused, single.context, [indices], origins, parts, aligned=indices[-1:])
-    return splitter.steps()
+    return replace(splitter.steps(), opens_last=True)
 
 
 def _part_count(problem: HistogramProblem) -> int:

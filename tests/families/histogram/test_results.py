@@ -1,0 +1,169 @@
+"""Histograms against the reference: keys in and out of range, all types, every size round a block."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.drawn import examples
+
+BLOCK = 512 * 16  # bytes that a block of keys of one byte takes at once
+
+ROWS = """
+params: {R: %d, L: %d, G: %d}
+arrays:
+  k: {shape: [R, L], dtype: %s}
+  h: {shape: [R, G], dtype: %s}
+compute: h[r, g] = %s
+schedule: {family: histogram%s}
+"""
+
+
+def rows(r=3, n=100, g=16, key="uint8", result="int32", value="sum(k[r, i] == g, i)", schedule=""):
+    return ROWS % (r, n, g, key, result, value, schedule)
+
+
+VECTOR = """
+params: {N: %s, G: %d}
+arrays:
+  k: {shape: [N], dtype: %s}
+  h: {shape: [G], dtype: %s}
+compute: h[g] = %s
+schedule: {family: histogram%s}
+"""
+
+
+def vector(n=1000, g=16, key="uint8", result="int32", value="sum(k[i] == g, i)", schedule=""):
+    return VECTOR % (n, g, key, result, value, schedule)
+
+
+@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+def test_vectors_of_any_size_are_right(prove, size):
+    prove(vector(size))
+
+
+@pytest.mark.parametrize("size", [0, 1, 997, 100_003])
+@pytest.mark.parametrize("schedule", ["", ", split_k: 4", ", split_k: 1"])
+def test_a_size_that_is_known_at_launch_is_right(prove, size, schedule):
+    prove(vector("dynamic", schedule=schedule), {"N": size})
+
+
+@pytest.mark.parametrize("bins", [2, 31, 32, 33, 256, 257, 5000])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_any_number_of_bins_is_right(prove, bins, copies):
+    prove(vector(g=bins, schedule=f", copies: {copies}"))
+
+
+@pytest.mark.parametrize("key", ["uint8", "int8", "uint16", "int16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("shift", ["- 3", "+ 100"])
+def test_keys_of_any_integer_type_count_nowhere_outside_of_the_bins(prove, key, shift):
+    prove(vector(key=key, value=f"sum(k[i] {shift} == g, i)"))
+
+
+@pytest.mark.parametrize("result", ["uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64", "float32"])
+def test_results_of_any_type_are_right(prove, result):
+    prove(vector(3000, 2, result=result, value=f"cast(sum(k[i] % 2 == g, i), {result})"))
+
+
+def test_sums_wrap_as_their_type_does(prove):
+    prove(vector(result="int32", key="int32", value="sum(k[i] * 1_000_003, i, where=abs(k[i]) % 16 == g)"))
+
+
+def test_sums_in_64_bits_hold_what_32_bits_would_not(prove, made):
+    value = "sum(cast(k[i], int64) * k[i] * 1_000_007, i, where=k[i] % 16 == g)"
+    assert "unsigned long long bins" in made(vector(key="int32", result="int64", value=value)).source
+    prove(vector(key="int32", result="int64", value=value))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1000), (7, 3), (33, 150), (1000, 5), (5, 4096)])
+def test_rows_of_any_length_are_right(prove, shape):
+    prove(rows(*shape))
+
+
+def test_rows_that_begin_anywhere_are_read_inside_of_them(prove):
+    prove(rows(5, 150, value="sum(k[r, i + 2] == g, i)").replace("compute:", "indices: {i: L - 2}\ncompute:"))
+
+
+def test_joint_histograms_are_right(prove):
+    text = """
+params: {N: 5003}
+arrays:
+  a: {shape: [N], dtype: uint8}
+  b: {shape: [N], dtype: int8}
+  h: {shape: [8, 5, 3], dtype: int32}
+compute: h[i, j, m] = sum(a[n] // 32 == i and b[n] // 32 == j and n % 4 == m, n)
+schedule: {family: histogram}
+"""
+    prove(text)
+
+
+def test_bins_and_rows_may_be_in_any_order(prove):
+    text = """
+params: {R: 6, N: 1001}
+arrays:
+  a: {shape: [N, R], dtype: uint8}
+  b: {shape: [R], dtype: uint8}
+  h: {shape: [8, R, 4], dtype: int32}
+compute: h[i, r, j] = sum(a[n, r] % 8 == i and (a[n, r] + b[r]) % 4 == j, n)
+schedule: {family: histogram}
+"""
+    prove(text)
+
+
+def test_images_are_counted_over_several_indices(prove):
+    text = """
+params: {H: 37, W: 53}
+arrays:
+  x: {shape: [H, W], dtype: uint8, pitch: 64}
+  h: {shape: [256], dtype: int32}
+compute: h[k] = sum(x[i, j] == k, i, j, where=i + j >= 9)
+schedule: {family: histogram}
+"""
+    prove(text)
+
+
+def test_keys_that_are_gathered_are_right(prove):
+    text = """
+params: {N: 2003, M: 300}
+arrays:
+  ids: {shape: [N], dtype: int32}
+  k: {shape: [M], dtype: uint8}
+  h: {shape: [256], dtype: int32}
+compute: h[b] = sum(k[ids[i]] == b, i)
+schedule: {family: histogram}
+"""
+    prove(text)
+
+
+def test_counts_are_added_to_an_array(prove):
+    prove(vector().replace("h[g] =", "h[g] +="))
+
+
+@pytest.mark.parametrize("text", [vector(3 * BLOCK + 5, 256), rows(33, 150, 64), vector(20_011, schedule=", split_k: 4")])
+def test_no_thread_races_and_no_access_is_outside(prove, text):
+    prove(text, sanitize=True)
+    prove(text, races=True)
+
+
+@pytest.mark.parametrize("text", [vector(20_011, 256, schedule=", split_k: 4"), rows(33, 150, 64, result="int64")])
+def test_kernels_compile_without_a_warning(compiled, text):
+    compiled(text)
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    r=st.integers(1, 40),
+    n=st.integers(1, 300),
+    g=st.integers(2, 70),
+    key=st.sampled_from(["uint8", "int8", "int32", "int64"]),
+    divisor=st.integers(1, 9),
+    shift=st.integers(-20, 20),
+    copies=st.sampled_from([1, 2, 8]),
+    threads=st.sampled_from([32, 64]),
+    per_block=st.sampled_from([1, 2, 4]),
+    split_k=st.sampled_from([1, 2, 4]),
+)
+def test_drawn_histograms_are_right(prove, r, n, g, key, divisor, shift, copies, threads, per_block, split_k):
+    schedule = f", threads: {threads}, rows: {per_block}, copies: {copies}, split_k: {split_k}"
+    prove(rows(r, n, g, key, value=f"sum(k[r, i] // {divisor} + {shift} == g, i)", schedule=schedule))
