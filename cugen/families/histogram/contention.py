@@ -22,15 +22,15 @@ LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200): what less than t
 def atomic_wavefronts(counters: int) -> float:
     """Expected wavefronts of a warp's atomic addition to counters that are drawn evenly: the most lanes at one bank."""
     boxes = min(counters, BANKS)
-    return sum(1 - _chance_of_at_most(most, boxes) for most in range(WARP_SIZE))
+    return sum(1 - _chance_of_at_most(limit, boxes) for limit in range(WARP_SIZE))
 
 
-def _chance_of_at_most(most: int, boxes: int) -> float:
-    """The probability that of 32 balls no box of so many gets more than `most`."""
+def _chance_of_at_most(limit: int, boxes: int) -> float:
+    """The probability that of 32 balls no box of so many gets more than `limit`."""
     ways = [1.0] + [0.0] * WARP_SIZE  # of so many balls in the boxes so far, divided by the factorial of the balls
     for _ in range(boxes):
         ways = [
-            sum(ways[total - count] / math.factorial(count) for count in range(min(most, total) + 1))
+            sum(ways[total - count] / math.factorial(count) for count in range(min(limit, total) + 1))
             for total in range(WARP_SIZE + 1)
         ]
     return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(boxes) ** WARP_SIZE

@@ -10,7 +10,14 @@ from cugen.families.histogram.recognition import HistogramProblem, Term
 from cugen.pieces.blocks import define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
-from cugen.pieces.loop_variables import index_loop_variable, loop_variable, shared_loop_variable, unrolled
+from cugen.pieces.loop_variables import (
+    index_loop_variable,
+    loop_variable,
+    repeated,
+    shared_loop_variable,
+    unrolled,
+    value_of,
+)
 from cugen.pieces.sections import append_loop, append_section, guarded
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import vector_of
@@ -109,11 +116,11 @@ class HistogramKernel:
 
     def _zero(self) -> For:
         """The threads of a row zero its counters."""
-        count = self.problem.bin_count * self.config.copies
-        counter = loop_variable("counter", count, self.lowering, self.x)
-        number, copy = digits(counter.symbol, (integer(self.problem.bin_count), integer(self.config.copies)))
-        store = Store(self._access(number, copy, "store"), Const(0, self.bins.dtype))
-        return For(Loop(counter, self.x, integer(count), self.config.threads), (store,))
+        lowering, count = self.lowering, self.problem.bin_count
+        number = loop_variable("counter", count, lowering, self.x)
+        copy = shared_loop_variable("c", (0, self.config.copies - 1), lowering)
+        store = Store(self._access(number.symbol, value_of(copy), "store"), Const(0, self.bins.dtype))
+        return For(Loop(number, self.x, integer(count), self.config.threads), repeated(copy, (store,)))
 
     def _results(self) -> For:
         """The threads of a row add up the copies of its counters, and store the statement's results."""

@@ -13,7 +13,7 @@ from cugen.plan.intervals import interval
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import is_widening
-from cugen.rewrite.align_reductions import collected
+from cugen.rewrite.align_reductions import NotInStages, collected
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec.expressions import (
     Cast,
@@ -98,8 +98,8 @@ class HistogramProblem:
         names = {name.name: values for name, values in self.context.ranges.items()}
         ranges = [interval(term.value, names) for term in self.terms]
         count = math.prod(self.context.max_extent(index) for index in self.reduced)
-        most = sum(high for _, high in ranges) * count
-        return UINT32 if min(low for low, _ in ranges) >= 0 and most <= UINT32.highest else UINT64
+        largest = sum(high for _, high in ranges) * count
+        return UINT32 if min(low for low, _ in ranges) >= 0 and largest <= UINT32.highest else UINT64
 
 
 class NotAHistogram(ValueError):
@@ -110,7 +110,7 @@ def match_histogram(request: Request) -> HistogramProblem | Refusal:
     """The histogram that a group's statement computes, or the reason against this family."""
     try:
         return _problem(request)
-    except NotAHistogram as error:
+    except (NotAHistogram, NotInStages) as error:
         return Refusal(str(error))
 
 
@@ -204,7 +204,7 @@ def _disjuncts(condition: Expr) -> tuple[Expr, ...]:
 
 
 def _side(condition: Expr, index: Index, context: Context) -> Expr | None:
-    """The other side of an equality with an index; None where a condition is none."""
+    """The key of an equality with an index; None where a condition is none."""
     match condition:
         case Op(name="eq", args=(left, right)):
             for bin_side, key in ((left, right), (right, left)):
@@ -234,7 +234,7 @@ def _bins(summands: Sequence[Summand], outputs: Sequence[Index], context: Contex
     bins = [index for index in outputs if all(_selects(summand, index, context) for summand in summands)]
     for index in tuple(bins):
         keys = (key for conditions, _ in summands for key in _keys(conditions, index, context))
-        if any(free_indices(key) & {other.name for other in bins} for key in keys):
+        if any(free_indices(key) & {b.name for b in bins} for key in keys):
             bins.remove(index)
     if not bins:
         raise NotAHistogram("counts by keys; here no output index is only compared with one")
@@ -267,7 +267,7 @@ def _term(summand: Summand, bins: Sequence[Index], context: Context) -> Term:
             if key.dtype.is_float:
                 remaining.append(Op("eq", (Cast(integers[-1], key.dtype), key), BOOL))
         chosen.append(integers[0])
-        remaining += [_equal(integers[0], other) for other in integers[1:]]
+        remaining += [_equal(integers[0], key) for key in integers[1:]]
     return Term(tuple(chosen), tuple(remaining), value)
 
 

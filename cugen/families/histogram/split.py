@@ -45,5 +45,5 @@ def _part_count(problem: HistogramProblem) -> int:
         return int(split_k)
     blocks = BLOCKS_PER_SM * PLANNING_DEVICE.sms
     rows, elements = problem.planned_count(problem.rows), problem.planned_count(problem.reduced)
-    least = max(MIN_ELEMENTS_PER_PART, MIN_ELEMENTS_PER_COUNTER * problem.bin_count)
-    return max(min(blocks // max(rows, 1), elements // least), 1)
+    minimum = max(MIN_ELEMENTS_PER_PART, MIN_ELEMENTS_PER_COUNTER * problem.bin_count)
+    return max(min(blocks // max(rows, 1), elements // minimum), 1)

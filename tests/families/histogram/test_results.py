@@ -140,13 +140,17 @@ def test_counts_are_added_to_an_array(prove):
     prove(vector().replace("h[g] =", "h[g] +="))
 
 
-@pytest.mark.parametrize("text", [vector(3 * BLOCK + 5, 256), rows(33, 150, 64), vector(20_011, schedule=", split_k: 4")])
+@pytest.mark.parametrize(
+    "text", [vector(3 * BLOCK + 5, 256), rows(33, 150, 64), vector(20_011, schedule=", split_k: 4")]
+)
 def test_no_thread_races_and_no_access_is_outside(prove, text):
     prove(text, sanitize=True)
     prove(text, races=True)
 
 
-@pytest.mark.parametrize("text", [vector(20_011, 256, schedule=", split_k: 4"), rows(33, 150, 64, result="int64")])
+@pytest.mark.parametrize(
+    "text", [vector(20_011, 256, schedule=", split_k: 4"), rows(33, 150, 64, result="int64")], ids=["parts", "rows"]
+)
 def test_kernels_compile_without_a_warning(compiled, text):
     compiled(text)
 
