@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 315650b10efb3bba, text a19eeced14bc8d3f.
+// Input 04913ff2143b0319, text 1588f0e3cafec853.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 315650b10efb3bba, text 5ad8153d2fcd5ac0.
+// Input 04913ff2143b0319, text ad057ebb65ee9ac9.
