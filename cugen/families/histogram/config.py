@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cugen.families.histogram.contention import BANKS
 from cugen.families.histogram.recognition import HistogramProblem
+from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two
@@ -22,6 +23,9 @@ COUNTER_BYTES = 8192  # of a block, up to which copies are made
 ELEMENTS_PER_COUNTER = 8  # of a row, at least, where counters are copied: each is zeroed and read
 BYTES_IN_FLIGHT = 32  # per thread
 MAX_UNROLL = 8
+BLOCKS_PER_SM = 4
+MIN_ELEMENTS_PER_PART = 1 << 12
+MIN_ELEMENTS_PER_COUNTER = 16  # of a part: the second launch reads each
 
 _POWERS = tuple(1 << power for power in range(6))
 THREADS = Tunable("threads", (32, 64, 128, 256, 512, 1024), "by length", "threads per row of elements")
@@ -56,7 +60,7 @@ def choose_config(problem: HistogramProblem) -> HistogramConfig:
     length = max(problem.context.planned_extent(problem.fastest), 1)
     busy = power_of_two(-(-length // max(ELEMENTS_PER_THREAD, width)))
     threads = int(tunables.get("threads", max(WARP_SIZE, min(busy, MAX_ROW_THREADS))))
-    bytes_per_row = problem.bin_count * problem.counter().bytes
+    bytes_per_row = problem.bin_count * sum(histogram.counter.bytes for histogram in problem.histograms)
     most_rows = min(max(BLOCK_THREADS // threads, 1), power_of_two(problem.planned_count(problem.rows)))
     while most_rows > 1 and most_rows * bytes_per_row > COUNTER_BYTES:
         most_rows //= 2
@@ -83,12 +87,28 @@ def padding(problem: HistogramProblem, config: HistogramConfig) -> int:
 def counter_bytes(problem: HistogramProblem, config: HistogramConfig) -> int:
     """The shared memory of a block."""
     bins = problem.bin_count + padding(problem, config)
-    return config.rows * config.copies * bins * problem.counter().bytes
+    return config.rows * config.copies * bins * sum(histogram.counter.bytes for histogram in problem.histograms)
 
 
 def fits(problem: HistogramProblem, config: HistogramConfig) -> bool:
     """Whether a block of any target may have the counters."""
     return counter_bytes(problem, config) <= STATIC_SHARED_BYTES
+
+
+def block_count(problem: HistogramProblem, config: HistogramConfig) -> int:
+    """The blocks of all rows, or of all their parts."""
+    return -(-problem.planned_count(problem.rows) // config.rows) * part_count(problem)
+
+
+def part_count(problem: HistogramProblem) -> int:
+    """Parts of each row; 1 where the rows fill the device, or where a part has too few elements."""
+    split_k = dict(problem.request.schedule.tunables).get("split_k")
+    if split_k is not None:
+        return int(split_k)
+    blocks = BLOCKS_PER_SM * PLANNING_DEVICE.sms
+    rows, elements = problem.planned_count(problem.rows), problem.planned_count(problem.reduced)
+    minimum = max(MIN_ELEMENTS_PER_PART, MIN_ELEMENTS_PER_COUNTER * problem.bin_count)
+    return max(min(blocks // max(rows, 1), elements // minimum), 1)
 
 
 def vector_reads(problem: HistogramProblem) -> tuple[Read, ...]:

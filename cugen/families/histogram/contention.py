@@ -36,14 +36,14 @@ def _chance_of_at_most(limit: int, boxes: int) -> float:
     return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(boxes) ** WARP_SIZE
 
 
-def pays(problem: HistogramProblem, copies: int) -> bool:
-    """Whether atomics take less than a comparison of each element with each bin, by the rates of the device that is
-    planned for."""
+def pays(problem: HistogramProblem, copies: int, blocks: int) -> bool:
+    """Whether atomics of so many blocks take less than a comparison of each element with each bin, by the rates of the
+    device that is planned for."""
     device = PLANNING_DEVICE
     latency = memory_latency(device)
     elements = problem.planned_count((*problem.rows, *problem.reduced))
     wavefronts = len(problem.terms) * elements / WARP_SIZE * atomic_wavefronts(problem.bin_count * copies)
-    by_atomics = wavefronts / (device.sms * latency.clock)
+    by_atomics = wavefronts / (max(min(blocks, device.sms), 1) * latency.clock)
     comparisons = elements * problem.bin_count * sum(len(term.keys) for term in problem.terms)
     instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
     by_comparisons = instructions * latency.issue_cycles / (device.sms * latency.schedulers * latency.clock)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
-from cugen.families.histogram.config import TUNABLES, HistogramConfig, choose_config, counter_bytes, fits, widest
+from cugen.families.histogram.config import (
+    TUNABLES,
+    HistogramConfig,
+    block_count,
+    choose_config,
+    counter_bytes,
+    fits,
+    widest,
+)
 from cugen.families.histogram.contention import pays
 from cugen.families.histogram.kernel import HistogramKernel
 from cugen.families.histogram.recognition import HistogramProblem, match_histogram
@@ -37,7 +45,7 @@ def _size_refusals(problem: HistogramProblem, config: HistogramConfig) -> Iterat
         yield Refusal(f"{config.threads * config.rows} threads exceed the limit of a block", "schedule.rows")
     if int(tunables.get("vector", 1)) > widest(problem):
         yield Refusal(f"a load has at most {widest(problem)} elements", "schedule.vector")
-    if request.schedule.family is None and not pays(problem, config.copies):
+    if request.schedule.family is None and not pays(problem, config.copies, block_count(problem, config)):
         yield Refusal(f"comparing each element with {problem.bin_count} bins costs no more than atomics")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cugen.families.histogram.config import HistogramConfig, padding, vector_reads
-from cugen.families.histogram.recognition import HistogramProblem, Term
+from cugen.families.histogram.recognition import Histogram, HistogramProblem, Term
 from cugen.pieces.blocks import define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
@@ -24,7 +24,7 @@ from cugen.pieces.vector_body import vector_of
 from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.reductions import loop_bound, lower_condition
-from cugen.plan.memory import Access, Element
+from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Assign,
     AtomicAdd,
@@ -45,24 +45,23 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, free_indices, uses_indices
+from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, free_indices, uses_indices, walk
 from cugen.spec.types import INT64, UINT32
 
 Grid = tuple[Integer, Integer, Integer]
 
 
 class HistogramKernel:
-    """The kernel of one statement, under construction."""
+    """The kernel of one group of statements, under construction."""
 
     def __init__(self, problem: HistogramProblem, config: HistogramConfig) -> None:
         self.problem, self.config = problem, config
         self.lowering = new_lowering(problem.request, problem.arrays)
         self.x, self.y = thread("x", config.threads, self.lowering), thread("y", config.rows, self.lowering)
         self.is_used = (config.rows > 1, config.copies > 1, True)  # dimensions of the counters
-        sizes = zip((config.rows, config.copies, problem.bin_count), self.is_used, strict=True)
-        name, dtype = self.lowering.names.allocate("bins"), problem.counter()
-        self.bins = dense_array(name, dtype, [size for size, used in sizes if used], "shared", padding(problem, config))
-        self.terms = problem.terms
+        self.counters = tuple(map(self._counters, problem.histograms))
+        pairs = zip(problem.histograms, self.counters, strict=True)
+        self.terms = tuple((bins, term) for histogram, bins in pairs for term in histogram.terms)
         self.copy: Integer = integer(0)
 
     def kernel(self) -> Kernel:
@@ -72,11 +71,11 @@ class HistogramKernel:
             copy = define("copy", Mod(self.x, integer(self.config.copies)), lowering)
             self.copy = copy.index.symbol
             indices = (*indices, copy)
-        lowering.prepare(tuple(part for term in self.terms for part in term.parts()))
+        lowering.prepare(tuple(part for term in self.problem.terms for part in term.parts()))
         scope = Scope(certain=not outside)
         self._loops(self.problem.reduced, scope)
         sections = (
-            Section("counters", (Declare(self.bins),)),
+            Section("counters", tuple(map(Declare, self.counters))),
             Section("indices", indices),
             Section("zero", (self._zero(),)),
             Section("zeroed", (Barrier(),)),
@@ -109,21 +108,34 @@ class HistogramKernel:
 
     # The counters
 
-    def _access(self, number: Integer, copy: Integer, kind: str) -> Access:
+    def _counters(self, histogram: Histogram) -> Array:
+        """The counters of a histogram in shared memory: by row, copy and bin."""
+        problem, config = self.problem, self.config
+        statements = problem.request.group.statements
+        target = next(s.target.lower() for s in statements if histogram.reduction in walk(s.value))
+        name = self.lowering.names.allocate("bins" if len(problem.histograms) == 1 else f"{target}_bins")
+        sizes = zip((config.rows, config.copies, problem.bin_count), self.is_used, strict=True)
+        used = [size for size, is_used in sizes if is_used]
+        return dense_array(name, histogram.counter, used, "shared", padding(problem, config))
+
+    def _access(self, bins: Array, number: Integer, copy: Integer, kind: str) -> Access:
         """A counter of the thread's row."""
         pairs = zip((self.y, copy, number), self.is_used, strict=True)
-        return Access(self.bins, tuple(subscript for subscript, used in pairs if used), kind)
+        return Access(bins, tuple(subscript for subscript, used in pairs if used), kind)
 
     def _zero(self) -> For:
         """The threads of a row zero its counters."""
         lowering, count = self.lowering, self.problem.bin_count
         number = loop_variable("counter", count, lowering, self.x)
         copy = shared_loop_variable("c", (0, self.config.copies - 1), lowering)
-        store = Store(self._access(number.symbol, value_of(copy), "store"), Const(0, self.bins.dtype))
-        return For(Loop(number, self.x, integer(count), self.config.threads), repeated(copy, (store,)))
+        stores = tuple(
+            Store(self._access(bins, number.symbol, value_of(copy), "store"), Const(0, bins.dtype))
+            for bins in self.counters
+        )
+        return For(Loop(number, self.x, integer(count), self.config.threads), repeated(copy, stores))
 
     def _results(self) -> For:
-        """The threads of a row add up the copies of its counters, and store the statement's results."""
+        """The threads of a row add up the copies of its counters, and store the results."""
         lowering, bins, count = self.lowering, self.problem.bins, self.problem.bin_count
         hint = bins[0].name if len(bins) == 1 else "bin"
         number = loop_variable(hint, count, lowering, self.x)
@@ -133,20 +145,22 @@ class HistogramKernel:
             lowering.symbols[bins[0].name] = number.symbol
         else:
             scope.nodes += define_indices(bins[::-1], extents, digits(number.symbol, extents), lowering)
-        value = self._counted(number.symbol, scope)
-        dtype = self.problem.reduction.dtype
-        scope.remember(self.problem.reduction, value if value.dtype == dtype else Cast(value, dtype))
+        for histogram, counters in zip(self.problem.histograms, self.counters, strict=True):
+            value, dtype = self._counted(counters, number.symbol, scope), histogram.reduction.dtype
+            scope.remember(histogram.reduction, value if value.dtype == dtype else Cast(value, dtype))
         lower_statements(self.problem.request, lowering, scope)
         return For(Loop(number, self.x, integer(count), self.config.threads), tuple(scope.nodes))
 
-    def _counted(self, number: Integer, scope: Scope) -> Expr:
+    def _counted(self, bins: Array, number: Integer, scope: Scope) -> Expr:
         """The sum of the copies of a counter."""
+        lowering, dtype = self.lowering, bins.dtype
         if self.config.copies == 1:
-            return Element.of(self._access(number, integer(0), "load"))
-        lowering, dtype = self.lowering, self.bins.dtype
+            local = Local(lowering.names.allocate("total"), dtype)
+            scope.nodes.append(Load(local, self._access(bins, number, integer(0), "load")))
+            return local
         total = Local(lowering.names.allocate("total"), dtype)
         copy = shared_loop_variable("c", (0, self.config.copies - 1), lowering)
-        element = Element.of(self._access(number, copy.symbol, "load"))
+        element = Element.of(self._access(bins, number, copy.symbol, "load"))
         scope.nodes.append(Let(total, Const(0, dtype), mutable=True))
         scope.nodes.append(unrolled(copy, (Assign(total, Op("add", (total, element), dtype)),)))
         return total
@@ -198,7 +212,7 @@ class HistogramKernel:
         del self.lowering.symbols[index.name]
 
     def _conditions(self) -> tuple[Expr, ...]:
-        return tuple(condition for term in self.terms for condition in term.conditions)
+        return tuple(condition for _, term in self.terms for condition in term.conditions)
 
     def _range(self, index: spec.Index, inner: Sequence[spec.Index]) -> tuple[Integer, Integer]:
         """The range of an index outside of which a condition of all terms fails; these conditions are then implied."""
@@ -206,7 +220,7 @@ class HistogramKernel:
         bounded = replace(lowering, symbols={**lowering.symbols, index.name: variable})
         start, stop = integer(0), self.problem.context.extent(index)
         undefined = {i.name for i in inner}
-        first, *others = (term.conditions for term in self.terms)
+        first, *others = (term.conditions for _, term in self.terms)
         implied: list[Expr] = []
         for condition in (c for c in first if all(c in conditions for conditions in others)):
             if free_indices(condition) & undefined or index.name not in free_indices(condition):
@@ -221,7 +235,8 @@ class HistogramKernel:
             else:
                 start = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
         self.terms = tuple(
-            replace(term, conditions=tuple(c for c in term.conditions if c not in implied)) for term in self.terms
+            (bins, replace(term, conditions=tuple(c for c in term.conditions if c not in implied)))
+            for bins, term in self.terms
         )
         return start, stop
 
@@ -264,20 +279,20 @@ class HistogramKernel:
                 return False
             return expr == spec.IndexValue(along) or any(map(uses, spec.children(expr)))
 
-        return any(uses(part) for term in self.terms for part in term.parts())
+        return any(uses(part) for _, term in self.terms for part in term.parts())
 
     def _element(self, scope: Scope) -> None:
         """Adds the terms of an element to the counters: the section `count`."""
-        for term in self.terms:
-            self._add(term, term.conditions, scope)
+        for bins, term in self.terms:
+            self._add(bins, term, term.conditions, scope)
         append_section(scope, "count")
 
-    def _add(self, term: Term, conditions: Sequence[Expr], scope: Scope) -> None:
+    def _add(self, bins: Array, term: Term, conditions: Sequence[Expr], scope: Scope) -> None:
         """Adds a term's value to the counter of its keys, under the conditions that are left."""
         if conditions:
             condition = lower_condition(self.lowering, conditions[0], scope)
             inner = scope if condition is None else Scope(scope, certain=False)
-            self._add(term, conditions[1:], inner)
+            self._add(bins, term, conditions[1:], inner)
             if condition is not None:
                 scope.nodes.append(If(condition, tuple(inner.nodes)))
             return
@@ -289,8 +304,8 @@ class HistogramKernel:
             number = number * extent + key
         inner = Scope(scope, certain=False) if inside.terms else scope
         value = self.lowering.lower(term.value, inner)
-        value = replace(value, dtype=self.bins.dtype) if isinstance(value, Const) else Cast(value, self.bins.dtype)
-        inner.nodes.append(AtomicAdd(self._access(number, self.copy, "atomic"), value))
+        value = replace(value, dtype=bins.dtype) if isinstance(value, Const) else Cast(value, bins.dtype)
+        inner.nodes.append(AtomicAdd(self._access(bins, number, self.copy, "atomic"), value))
         if inside.terms:
             scope.nodes.append(If(inside, tuple(inner.nodes)))
 

@@ -13,7 +13,7 @@ from cugen.plan.intervals import interval
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import is_widening
-from cugen.rewrite.align_reductions import NotInStages, collected
+from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec.expressions import (
     Cast,
@@ -24,7 +24,6 @@ from cugen.spec.expressions import (
     Op,
     Read,
     Reduce,
-    Scan,
     Select,
     conjuncts,
     free_indices,
@@ -52,16 +51,25 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramProblem:
-    """A sum of `terms` over the `reduced` indices, the fastest last, into a histogram over `bins` for each element of
-    `rows`, the fastest first."""
+class Histogram:
+    """A sum of terms by their keys, with counters of an unsigned type: those of 32 bits give the result modulo 2³², or
+    hold it."""
 
-    request: Request  # its statement holds the reduction
-    unfused: Statement  # the statement before dimensions were fused
-    arrays: Mapping[str, Array]
-    origins: Mapping[str, tuple[Index, ...]]  # the indices that each fused one replaces
     reduction: Reduce
     terms: tuple[Term, ...]
+    counter: DType
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramProblem:
+    """Sums over the `reduced` indices, the fastest last, into histograms over `bins` for each element of `rows`, the
+    fastest first."""
+
+    request: Request  # its statements hold the reductions
+    unfused: tuple[Statement, ...]  # the statements before dimensions were fused
+    arrays: Mapping[str, Array]
+    origins: Mapping[str, tuple[Index, ...]]  # the indices that each fused one replaces
+    histograms: tuple[Histogram, ...]
     bins: tuple[Index, ...]
     rows: tuple[Index, ...]
     reduced: tuple[Index, ...]
@@ -71,12 +79,13 @@ class HistogramProblem:
         return self.request.context
 
     @property
-    def statement(self) -> Statement:
-        return self.request.group.statements[0]
-
-    @property
     def fastest(self) -> Index:
         return self.reduced[-1]
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Those of all histograms."""
+        return tuple(term for histogram in self.histograms for term in histogram.terms)
 
     @property
     def bin_count(self) -> int:
@@ -91,23 +100,13 @@ class HistogramProblem:
         nodes = (node for term in self.terms for part in term.parts() for node in walk(part))
         return tuple(dict.fromkeys(node for node in nodes if isinstance(node, Read)))
 
-    def counter(self) -> DType:
-        """The unsigned type of the counters. Those of 32 bits give the result modulo 2³², or hold it."""
-        if self.reduction.dtype.bits <= _NARROW:
-            return UINT32
-        names = {name.name: values for name, values in self.context.ranges.items()}
-        ranges = [interval(term.value, names) for term in self.terms]
-        count = math.prod(self.context.max_extent(index) for index in self.reduced)
-        largest = sum(high for _, high in ranges) * count
-        return UINT32 if min(low for low, _ in ranges) >= 0 and largest <= UINT32.highest else UINT64
-
 
 class NotAHistogram(ValueError):
-    """Why a statement doesn't match the family."""
+    """Why statements don't match the family."""
 
 
 def match_histogram(request: Request) -> HistogramProblem | Refusal:
-    """The histogram that a group's statement computes, or the reason against this family."""
+    """The histograms that a group's statements compute, or the reason against this family."""
     try:
         return _problem(request)
     except (NotAHistogram, NotInStages) as error:
@@ -115,49 +114,60 @@ def match_histogram(request: Request) -> HistogramProblem | Refusal:
 
 
 def _problem(request: Request) -> HistogramProblem:
-    if len(request.group.statements) != 1:
-        raise NotAHistogram("takes one statement at a time")
-    (unfused,) = request.group.statements
-    _sum_of(unfused)
-    fused = with_fused_dimensions((unfused,), request.context)
-    (statement,) = fused.statements
-    reduction = _sum_of(statement)
-    outputs = {index.name for index in statement.indices}
-    summands = _summands(reduction.body, conjuncts(reduction.where), reduction.dtype)
-    cases = [[(case, value) for case in _alternatives(conditions, outputs)] for conditions, value in summands]
-    bins = _bins([case for group in cases for case in group], statement.indices, request.context)
-    terms = (term for group in cases for term in _exclusive([_term(case, bins, request.context) for case in group]))
-    order = contiguous_first(statement, fused.arrays[statement.target])
+    unfused = with_common_indices(request.group.statements, request.context)
+    fused = with_fused_dimensions(unfused, request.context)
+    first, context = fused.statements[0], request.context
+    (reductions,) = _check_form(fused.statements)
+    outputs = {index.name for index in first.indices}
+    cases = [[list(_cases(summand, outputs)) for summand in _summands_of(reduction)] for reduction in reductions]
+    bins = _bins([case for groups in cases for group in groups for case in group], first.indices, context)
+    histograms = []
+    for reduction, groups in zip(reductions, cases, strict=True):
+        terms = [term for group in groups for term in _exclusive([_term(case, bins, context) for case in group])]
+        histograms.append(Histogram(reduction, tuple(terms), _counter(reduction, terms, context)))
     problem = HistogramProblem(
         request.with_statements(fused.statements),
         unfused,
         fused.arrays,
         fused.origins,
-        reduction,
-        tuple(terms),
+        tuple(histograms),
         bins,
-        tuple(index for index in order if index not in bins),
-        reduction.indices,
+        tuple(index for index in contiguous_first(first, fused.arrays[first.target]) if index not in bins),
+        reductions[0].indices,
     )
     _check(problem)
     return replace(problem, reduced=_contiguous_last(problem))
 
 
-def _sum_of(statement: Statement) -> Reduce:
-    """The only reduction of a statement: an integer sum."""
-    reductions = [reduction for stage in collected((statement,)) for reduction in stage]
-    kinds = [node for node in walk(statement.value) if isinstance(node, Reduce | Scan)]
-    if len(reductions) != 1 or kinds != reductions:
-        raise NotAHistogram("takes a statement with one reduction")
-    (reduction,) = reductions
-    if reduction.kind != "sum" or not reduction.dtype.is_integer or reduction.dtype.bits < INT32.bits:
-        raise NotAHistogram("takes sums of integers, whose order changes nothing")
-    if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-        raise NotAHistogram(f"subscripts outputs by indices alone; {statement.target} has an expression")
-    return reduction
+def _check_form(statements: tuple[Statement, ...]) -> tuple[tuple[Reduce, ...], ...]:
+    """The reductions of statements, in one stage: integer sums."""
+    stages = collected(statements)
+    if len(stages) != 1:
+        raise NotAHistogram("takes reductions over the same indices, none of which depends on another")
+    for reduction in stages[0]:
+        if reduction.kind != "sum" or not reduction.dtype.is_integer or reduction.dtype.bits < INT32.bits:
+            raise NotAHistogram("takes sums of integers, whose order changes nothing")
+    for statement in statements:
+        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+            raise NotAHistogram(f"subscripts outputs by indices alone; {statement.target} has an expression")
+    return stages
+
+
+def _counter(reduction: Reduce, terms: Sequence[Term], context: Context) -> DType:
+    if reduction.dtype.bits <= _NARROW:
+        return UINT32
+    names = {name.name: values for name, values in context.ranges.items()}
+    ranges = [interval(term.value, names) for term in terms]
+    count = math.prod(context.max_extent(index) for index in reduction.indices)
+    largest = sum(high for _, high in ranges) * count
+    return UINT32 if min(low for low, _ in ranges) >= 0 and largest <= UINT32.highest else UINT64
 
 
 Summand = tuple[tuple[Expr, ...], Expr]  # conditions, and the value that is added where all of them hold
+
+
+def _summands_of(reduction: Reduce) -> Iterator[Summand]:
+    return _summands(reduction.body, conjuncts(reduction.where), reduction.dtype)
 
 
 def _summands(body: Expr, conditions: tuple[Expr, ...], dtype: DType) -> Iterator[Summand]:
@@ -180,6 +190,11 @@ def _summands(body: Expr, conditions: tuple[Expr, ...], dtype: DType) -> Iterato
             yield from _summands(second, conditions, dtype)
         case _:
             yield conditions, body
+
+
+def _cases(summand: Summand, outputs: Set[str]) -> Iterator[Summand]:
+    conditions, value = summand
+    return ((case, value) for case in _alternatives(conditions, outputs))
 
 
 def _alternatives(conditions: tuple[Expr, ...], outputs: Set[str]) -> Iterator[tuple[Expr, ...]]:
@@ -294,8 +309,8 @@ def _exclusive(cases: Sequence[Term]) -> Iterator[Term]:
 
 def _check(problem: HistogramProblem) -> None:
     reduced = {index.name for index in problem.reduced}
-    if len(problem.terms) > MAX_TERMS:
-        raise NotAHistogram(f"adds up to {MAX_TERMS} values for each element, not {len(problem.terms)}")
+    if any(len(histogram.terms) > MAX_TERMS for histogram in problem.histograms):
+        raise NotAHistogram(f"adds up to {MAX_TERMS} values for each element")
     if any(problem.context.static_extent(index) is None for index in problem.bins):
         raise NotAHistogram("has counters for a fixed number of bins")
     for term in problem.terms:
@@ -304,8 +319,9 @@ def _check(problem: HistogramProblem) -> None:
         for key in term.keys:
             if not key.dtype.is_integer or key.dtype == UINT64:
                 raise NotAHistogram(f"takes integers of up to 64 bits with a sign as keys, not {key.dtype}")
+    written = [statement.target for statement in problem.unfused]
     for read in problem.reads():
-        if read.array == problem.statement.target:
+        if read.array in written:
             raise NotAHistogram(f"{read.array} is read by the sum and written by the same kernel")
 
 

@@ -61,7 +61,11 @@ def test_counts_and_integer_sums_by_key_are_taken_and_right(prove, planned, valu
         ("sum(v[i], i, where=k[i] == g and i > g)", "counts by keys; here no output index is only compared with one"),
         ("sum(g * (k[i] == g), i)", "counts by keys; here no output index is only compared with one"),
         ("sum(i == 3 and k[4] == g, i, where=v[i] > 0)", "counts by keys; here no key depends on the index of the sum"),
-        ("sum(k[i] == g, i) + max(v[i], i)", "takes a statement with one reduction"),
+        ("sum(k[i] == g, i) + max(v[i], i)", "takes sums of integers, whose order changes nothing"),
+        (
+            "sum(k[i] == g, i, where=v[i] > sum(v[j], j))",
+            "takes reductions over the same indices, none of which depends on another",
+        ),
     ],
 )
 def test_other_reductions_are_refused_with_a_reason(reasons, value, reason):
@@ -107,3 +111,28 @@ def test_long_histograms_are_counted_by_atomics(made, bins):
     text = counts("sum(k[i] == g, i)").replace("N: 1000", "N: 10_000_000").replace("G: 64", f"G: {bins}")
     kernels = made(text.replace("schedule: {family: histogram}", "")).plan.kernels
     assert [kernel.family for kernel in kernels] == ["histogram", "reduce"]
+
+
+SEVERAL = """
+params: {N: %s, G: %s}
+arrays:
+  k: {shape: [N], dtype: int32}
+  v: {shape: [N], dtype: %s}
+  h: {shape: [G], dtype: int32}
+  s: {shape: [G], dtype: %s}
+compute: |
+  h[g] = sum(k[i] == g, i)
+  s[g] = sum(v[i], i, where=k[i] == g)
+"""
+
+
+def test_counts_and_sums_by_one_key_share_a_launch(made):
+    kernels = made(SEVERAL % (10_000_000, 256, "int32", "int32")).plan.kernels
+    assert [kernel.family for kernel in kernels] == ["histogram", "reduce"]
+
+
+@pytest.mark.parametrize("size", [10_000, 1_000_000, 10_000_000])
+@pytest.mark.parametrize("bins", [16, 256])
+def test_counts_beside_sums_of_floats_fill_the_device(made, size, bins):
+    for kernel in made(SEVERAL % (size, bins, "float32", "float32")).plan.kernels:
+        assert kernel.family != "histogram" or size == 10_000 or kernel.grid[0] > 100

@@ -136,6 +136,27 @@ schedule: {family: histogram}
     prove(text)
 
 
+@pytest.mark.parametrize("size", [1, 1001, 30_011])
+def test_several_sums_by_key_are_right(prove, size):
+    text = f"""
+params: {{N: {size}, G: 50}}
+arrays:
+  k: {{shape: [N], dtype: uint8}}
+  v: {{shape: [N], dtype: int32}}
+  n: {{shape: [G], dtype: int32}}
+  s: {{shape: [G], dtype: int64}}
+  mean: {{shape: [G], dtype: float32}}
+compute: |
+  n[g] = sum(k[i] == g, i)
+  s[g] = sum(cast(v[j], int64), j, where=k[j] == g)
+  mean[g] = cast(s[g], float32) / cast(maximum(n[g], 1), float32)
+schedule:
+  n: {{family: histogram}}
+  s: {{family: histogram}}
+"""
+    prove(text)
+
+
 def test_counts_are_added_to_an_array(prove):
     prove(vector().replace("h[g] =", "h[g] +="))
 
