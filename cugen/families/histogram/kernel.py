@@ -74,12 +74,14 @@ class HistogramKernel:
         lowering.prepare(tuple(part for term in self.problem.terms for part in term.parts()))
         scope = Scope(certain=not outside)
         self._loops(self.problem.reduced, scope)
+        loops = tuple(node for node in scope.nodes if isinstance(node, Section))
+        assert len(loops) == len(scope.nodes), "a node is in no section"
         sections = (
             Section("counters", tuple(map(Declare, self.counters))),
             Section("indices", indices),
             Section("zero", (self._zero(),)),
             Section("zeroed", (Barrier(),)),
-            *guarded("if_row", outside, tuple(node for node in scope.nodes if isinstance(node, Section))),
+            *guarded("if_row", outside, loops),
             Section("counted", (Barrier(),)),
             *guarded("if_result", outside, (Section("results", (self._results(),)),)),
         )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cugen.toolchain.cuda import compile_cubin
 from tests.drawn import examples
 
 BLOCK = 512 * 16  # bytes that a block of keys of one byte takes at once
@@ -123,6 +124,24 @@ schedule: {family: histogram}
     prove(text)
 
 
+def test_truth_values_are_counted(prove):
+    prove(vector(g=2, key="bool"))
+
+
+def over_n(text):
+    return text.replace("compute:", "indices: {i: N}\ncompute:")
+
+
+def test_reads_beyond_a_boundary_are_counted(prove):
+    text = over_n(vector(value="sum(k[i - 1] == g, i)"))
+    prove(text.replace("dtype: uint8}", "dtype: uint8, boundary: wrap}"))
+
+
+def test_conditions_on_indices_keep_reads_inside(prove):
+    prove(over_n(vector(value="sum(k[i - 2] == g, i, where=i >= 2)")), sanitize=True)
+    prove(vector(value="sum(k[i] == g, i, where=i % 3 == 0 and i < 777)"))
+
+
 def test_keys_that_are_gathered_are_right(prove):
     text = """
 params: {N: 2003, M: 300}
@@ -162,7 +181,9 @@ def test_counts_are_added_to_an_array(prove):
 
 
 @pytest.mark.parametrize(
-    "text", [vector(3 * BLOCK + 5, 256), rows(33, 150, 64), vector(20_011, schedule=", split_k: 4")]
+    "text",
+    [vector(3 * BLOCK + 5, 256), rows(33, 150, 64), vector(20_011, schedule=", split_k: 4")],
+    ids=["vector", "rows", "parts"],
 )
 def test_no_thread_races_and_no_access_is_outside(prove, text):
     prove(text, sanitize=True)
@@ -173,7 +194,9 @@ def test_no_thread_races_and_no_access_is_outside(prove, text):
     "text", [vector(20_011, 256, schedule=", split_k: 4"), rows(33, 150, 64, result="int64")], ids=["parts", "rows"]
 )
 def test_kernels_compile_without_a_warning(compiled, text):
-    compiled(text)
+    source = compiled(text).source
+    for target in ("sm_80", "sm_100"):
+        assert compile_cubin(source, "k", target).warnings == ()
 
 
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
