@@ -24,6 +24,7 @@ def counts(value: str, key: str = "int32", result: str = "int32") -> str:
     return "\n".join(line for line in lines if not line.startswith(tuple(f"  {name}:" for name in unused)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "value",
     [
@@ -131,6 +132,7 @@ def test_counts_and_sums_by_one_key_share_a_launch(made):
     assert [kernel.family for kernel in kernels] == ["histogram", "reduce"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("size", [10_000, 1_000_000, 10_000_000])
 @pytest.mark.parametrize("bins", [16, 256])
 def test_counts_beside_sums_of_floats_fill_the_device(made, size, bins):

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.toolchain.cuda import compile_cubin
 from tests.drawn import examples
 
@@ -39,29 +41,34 @@ def vector(n=1000, g=16, key="uint8", result="int32", value="sum(k[i] == g, i)",
     return VECTOR % (n, g, key, result, value, schedule)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 def test_vectors_of_any_size_are_right(prove, size):
     prove(vector(size))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("size", [0, 1, 997, 100_003])
 @pytest.mark.parametrize("schedule", ["", ", split_k: 4", ", split_k: 1"])
 def test_a_size_that_is_known_at_launch_is_right(prove, size, schedule):
     prove(vector("dynamic", schedule=schedule), {"N": size})
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("bins", [2, 31, 32, 33, 256, 257, 5000])
 @pytest.mark.parametrize("copies", [1, 2])
 def test_any_number_of_bins_is_right(prove, bins, copies):
     prove(vector(g=bins, schedule=f", copies: {copies}"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("key", ["uint8", "int8", "uint16", "int16", "int32", "uint32", "int64"])
 @pytest.mark.parametrize("shift", ["- 3", "+ 100"])
 def test_keys_of_any_integer_type_count_nowhere_outside_of_the_bins(prove, key, shift):
     prove(vector(key=key, value=f"sum(k[i] {shift} == g, i)"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("result", ["uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64", "float32"])
 def test_results_of_any_type_are_right(prove, result):
     prove(vector(3000, 2, result=result, value=f"cast(sum(k[i] % 2 == g, i), {result})"))
@@ -77,6 +84,7 @@ def test_sums_in_64_bits_hold_what_32_bits_would_not(prove, made):
     prove(vector(key="int32", result="int64", value=value))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 1000), (7, 3), (33, 150), (1000, 5), (5, 4096)])
 def test_rows_of_any_length_are_right(prove, shape):
     prove(rows(*shape))
@@ -199,7 +207,7 @@ def test_kernels_compile_without_a_warning(compiled, text):
         assert compile_cubin(source, "k", target).warnings == ()
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     r=st.integers(1, 40),
     n=st.integers(1, 300),
@@ -215,3 +223,16 @@ def test_kernels_compile_without_a_warning(compiled, text):
 def test_drawn_histograms_are_right(prove, r, n, g, key, divisor, shift, copies, threads, per_block, split_k):
     schedule = f", threads: {threads}, rows: {per_block}, copies: {copies}, split_k: {split_k}"
     prove(rows(r, n, g, key, value=f"sum(k[r, i] // {divisor} + {shift} == g, i)", schedule=schedule))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("atomicAdd(&bins[copy][k_2], 1U)", "bins[copy][k_2] += 1U"), ("__syncthreads();", ";")],
+    ids=["an addition that isn't atomic", "a barrier too few"],
+)
+def test_threads_race_without(made, before, after):
+    kernel = made(vector(5000, 256))
+    assert before in kernel.source
+    source = kernel.source.replace(before, after, 1)
+    run = verify(kernel.spec, source, kernel.manifest, CpuDevice(races=True, workers=1, shuffle=7))
+    assert {fault.kind for fault in run.outcome.faults} == {"race"}
