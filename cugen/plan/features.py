@@ -29,6 +29,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array, Shuffled, Start
 from cugen.plan.nodes import (
     AcquireSpinWait,
+    AtomicAdd,
     Copy,
     CountArrival,
     FetchBlockId,
@@ -118,7 +119,12 @@ def _features(kernel: Kernel) -> Iterator[Feature]:
                 yield TENSOR_COPIES
             case AcquireSpinWait():
                 yield SPIN_WAITS
-            case FetchBlockId(counter=access) | CountArrival(counter=access) | ReleaseFlag(access=access):
+            case (
+                AtomicAdd(access=access)
+                | FetchBlockId(counter=access)
+                | CountArrival(counter=access)
+                | ReleaseFlag(access=access)
+            ):
                 yield ATOMICS[access.array.dtype.name, access.array.space]
     types = {array.dtype: None for array in usage.arrays(kernel.body)}
     for value in usage.values(kernel.body):

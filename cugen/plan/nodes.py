@@ -154,6 +154,15 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class AtomicAdd:
+    """Adds an integer to an element of memory that other threads add to: `atomicAdd(&bins[key], 1u)`. The old value is
+    not used, so that the order of the additions changes nothing."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadMatrix:
     """A warp-wide load of four matrices of 8 rows of 16 bytes into register fragments:
     `ldmatrix_x4(&a[0], &As[row][k])`.
@@ -437,6 +446,7 @@ Node = (
     | Load
     | Store
     | Accumulate
+    | AtomicAdd
     | LoadMatrix
     | StoreMatrix
     | Mma

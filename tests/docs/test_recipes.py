@@ -12,7 +12,6 @@ import pytest
 import cugen
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
-from cugen.toolchain.cuda import compile_cubin
 from tests.docs.pages import ROOT, blocks
 
 RANDOM = np.random.default_rng(0)
@@ -95,6 +94,14 @@ def test_quantised_rows_are_near_their_numbers() -> None:
     assert np.abs(made["q"] * made["scale"][:, None] - x).max() <= 0.51 * made["scale"].max()
 
 
-def test_the_histogram_by_hand_is_cuda() -> None:
-    (source,) = [block.text for block in blocks(ROOT / "docs" / "cannot-say.md") if block.language == "cuda"]
-    assert compile_cubin(source, "histogram", "sm_90").kernels["histogram"].shared_bytes == 1024
+def test_values_that_occur_together_are_counted() -> None:
+    a, b = (RANDOM.integers(0, 256, 100000, np.uint8) for _ in range(2))
+    expected, _, _ = np.histogram2d(a, b, bins=16, range=((0, 256), (0, 256)))
+    assert (run("recipes.md", "joint_histogram", a=a, b=b)["count"] == expected).all()
+
+
+def test_a_token_counts_once_for_each_of_its_experts() -> None:
+    first, second = (RANDOM.integers(0, 64, 8192, np.int32) for _ in range(2))
+    chosen = (first[:, None] == np.arange(64)) | (second[:, None] == np.arange(64))
+    load = run("recipes.md", "expert_load", first=first, second=second)["load"]
+    assert (load == chosen.sum(0) / np.float32(8192)).all()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Step
-from cugen.plan.nodes import Accumulate, Load, Mma
+from cugen.plan.nodes import Accumulate, AtomicAdd, Load, Mma
 from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
@@ -78,7 +78,7 @@ def _operations(step: Step) -> tuple[Counter[str], bool]:
                     counts.update(_of(leaf))
                 case Select():
                     exact = exact and not (_has_operations(leaf.then) or _has_operations(leaf.orelse))
-    if isinstance(node, Accumulate):
+    if isinstance(node, Accumulate | AtomicAdd):
         dtype = node.access.array.dtype.compute
         counts[dtype.name if dtype.is_float else "integer"] += 1
     if isinstance(node, Mma | Wgmma):

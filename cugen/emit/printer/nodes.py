@@ -15,6 +15,7 @@ from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
     Assign,
+    AtomicAdd,
     Condition,
     Copy,
     CountArrival,
@@ -228,6 +229,9 @@ class NodePrinter(ValuePrinter):
 
     def accumulate(self, node: Accumulate) -> str:
         return f"{self.lvalue(node.access)} += {self.print(node.value)}"
+
+    def atomic_add(self, node: AtomicAdd) -> str:
+        return f"atomicAdd(&{self.lvalue(node.access)}, {self.print(node.value)})"
 
     def load_matrix(self, node: LoadMatrix) -> str:
         """`ldmatrix_x4(&a_frag[0][0], &As[row][k])`: a lane's words, and the row whose address it gives."""

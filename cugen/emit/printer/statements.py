@@ -185,6 +185,8 @@ class StatementPrinter:
                 return (f"{printer.store(node)};",)
             case nodes.Accumulate():
                 return (f"{printer.accumulate(node)};",)
+            case nodes.AtomicAdd():
+                return (f"{printer.atomic_add(node)};",)
             case nodes.LoadMatrix():
                 return (f"{printer.load_matrix(node)};",)
             case nodes.StoreMatrix():
@@ -288,7 +290,7 @@ def _named(event: Node | str) -> str:
             return f"{name} {event.index.name}"
         case nodes.Load() | nodes.Let() | nodes.Assign():
             return f"{name} {getattr(event.local, 'name', '')}".rstrip()
-        case nodes.Store() | nodes.Accumulate():
+        case nodes.Store() | nodes.Accumulate() | nodes.AtomicAdd():
             return f"{name} {event.access.array.symbol}"
         case nodes.Copy():
             return f"{name} to {event.target.array.symbol}"

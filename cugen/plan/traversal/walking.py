@@ -9,6 +9,7 @@ from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
     Assign,
+    AtomicAdd,
     Copy,
     CountArrival,
     FetchBlockId,
@@ -50,7 +51,7 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
 def accesses_of(node: Node) -> Iterator[Access]:
     """The accesses of a node, without those of its children."""
     match node:
-        case Load() | Store() | Accumulate() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
+        case Load() | Store() | Accumulate() | AtomicAdd() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
             yield node.access
         case LoadMatrix():
             yield node.target
@@ -78,7 +79,7 @@ def values_of(node: Node) -> tuple[Expr, ...]:
             return () if value is None else (value,)
         case Load(access=access, otherwise=value):
             return access.coordinates if value is None else (*access.coordinates, value)
-        case Store(value=value) | Assign(value=value) | Accumulate(value=value):
+        case Store(value=value) | Assign(value=value) | Accumulate(value=value) | AtomicAdd(value=value):
             return (value,)
         case StoreMatrix():
             return node.vectors

@@ -15,11 +15,12 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.plan.kernel import Kernel, Plan
-from cugen.plan.memory import ARGUMENTS, UNKNOWN_OFFSET, Access, Array, Element
+from cugen.plan.memory import ARGUMENTS, UNKNOWN_OFFSET, Access, Array, Component, Element, Vector
 from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
     Assign,
+    AtomicAdd,
     Copy,
     CountArrival,
     Define,
@@ -125,6 +126,15 @@ def traced_name(array: Array) -> str:
     return array.name if array.space in ARGUMENTS else array.symbol
 
 
+@dataclass(frozen=True, slots=True)
+class _LoadedVector:
+    """A vector in registers: where its first element was, and the threads for which that is unknown."""
+
+    array: Array
+    offset: Numbers
+    doubt: Mask
+
+
 @dataclass
 class _Interpreter:
     """SIMT interpreter of one launch.
@@ -141,6 +151,7 @@ class _Interpreter:
     names: dict[sympy.Symbol, Numbers] = field(default_factory=dict)
     doubt: dict[sympy.Symbol, Mask] = field(default_factory=dict)
     locals: dict[str, Tracked] = field(default_factory=dict)
+    vectors: dict[str, _LoadedVector] = field(default_factory=dict)  # by name, those that one access loaded
     events: list[NDArray[np.void]] = field(default_factory=list)
     unknown: list[NDArray[np.void]] = field(default_factory=list)
     step: int = 0
@@ -158,7 +169,7 @@ class _Interpreter:
             self.names[symbol(name)] = axis
         self.relevant = relevant_locals(self.kernel.body)
         self.offsets = {access.serial: access.offset() for access in accesses(self.kernel.body)}
-        self.values = Values(self.job, self.locals, self.names, self._read)
+        self.values = Values(self.job, self.locals, self.names, self._read, self._component)
         self.names[UNKNOWN_OFFSET], self.doubt[UNKNOWN_OFFSET] = np.zeros((), np.int64), np.ones((), np.bool_)
         if self.count:
             self._nodes(self.kernel.body, np.ones(self.count, np.bool_))
@@ -203,12 +214,14 @@ class _Interpreter:
                 self._access(node.target, inside)
             case Load():
                 self._load(node, on)
-            case Store():
+            case Store() | AtomicAdd():
                 self._value(node.value, on)
                 self._access(node.access, on)
             case Accumulate():
                 self._value(node.value, on)
             case Let() | Assign():
+                if isinstance(node.local, Vector | Component):
+                    self.vectors.pop(node.local.name, None)
                 if node.value is not None:
                     self._value(node.value, on)
                     if node.local.name in self.relevant:
@@ -220,6 +233,9 @@ class _Interpreter:
     def _load(self, node: Load, on: Mask) -> None:
         inside = on if node.guard is None else self._masked(node.guard, on, (node.access,))
         self._access(node.access, inside)
+        if isinstance(node.local, Vector):
+            self._load_vector(node, node.local)
+            return
         if node.otherwise is not None:
             self._value(node.otherwise, on & ~inside)
         if node.local.name in self.relevant:
@@ -227,6 +243,23 @@ class _Interpreter:
             if node.otherwise is not None:
                 value = merged(value, self.values.of(node.otherwise), inside)
             self._update(node.local.name, value, on)
+
+    def _load_vector(self, node: Load, vector: Vector) -> None:
+        """Remembers where a vector comes from; one of an array of vectors, or under a guard, is unknown."""
+        self.vectors.pop(vector.name, None)
+        if node.guard is None and vector.index is None:
+            offset = self.offsets[node.access.serial]
+            doubt = np.asarray(self._doubt(offset))
+            self.vectors[vector.name] = _LoadedVector(node.access.array, value_of(offset, self.names), doubt)
+
+    def _component(self, part: Component) -> Tracked:
+        """An element of a vector, in the same scope as its load."""
+        loaded = self.vectors.get(part.vector.name)
+        if loaded is None or part.vector.index is not None:
+            return unknown(part.dtype)
+        value = self.memory.read(loaded.array, loaded.offset + value_of(part.index, self.names))
+        doubt = loaded.doubt | self._doubt(part.index)
+        return merged(unknown(part.dtype), value, doubt) if doubt.any() else value
 
     def _name(self, name: sympy.Symbol, definition: Integer) -> None:
         self.names[name] = value_of(definition, self.names)
@@ -335,7 +368,9 @@ class _Interpreter:
 
     def _read(self, access: Access) -> Tracked:
         """The element read by each thread; unspecified for inactive ones."""
-        value = self.memory.read(access, self._offset(access))
+        if access.width > 1:
+            return unknown(access.array.dtype.compute)
+        value = self.memory.read(access.array, self._offset(access))
         doubt = self._doubt(self.offsets[access.serial])
         if not doubt.any():
             return value

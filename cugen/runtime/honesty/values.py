@@ -15,7 +15,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.plan.kernel import Plan
-from cugen.plan.memory import Access, Component, Element, Shuffled
+from cugen.plan.memory import Access, Array, Component, Element, Shuffled
 from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Load, Node, ReturnUnless
 from cugen.plan.symbols import Integer
 from cugen.plan.traversal.walking import accesses, values_of, walk_nodes
@@ -106,11 +106,11 @@ class Memory:
 
     contents: Mapping[str, NDArray[Any]]
 
-    def read(self, access: Access, offsets: NDArray[np.int64]) -> Tracked:
+    def read(self, array: Array, offsets: NDArray[np.int64]) -> Tracked:
         """The elements at `offsets` (in elements; arbitrary for inactive threads)."""
-        content = self.contents.get(access.array.symbol)
-        dtype = access.array.dtype.compute
-        if content is None or content.size == 0 or access.width > 1:
+        content = self.contents.get(array.symbol)
+        dtype = array.dtype.compute
+        if content is None or content.size == 0:
             return unknown(dtype)
         return Tracked(content[np.clip(offsets, 0, content.size - 1)].astype(working_dtype(dtype)))
 
@@ -138,6 +138,7 @@ class Values:
     locals: dict[str, Tracked]
     names: Mapping[sympy.Symbol, NDArray[np.int64]]
     read: Callable[[Access], Tracked]
+    component: Callable[[Component], Tracked]
 
     def of(self, expr: Expr) -> Tracked:
         match expr:
@@ -149,7 +150,9 @@ class Values:
                 return constant(self.job.scalars[expr.name], expr.dtype)
             case Element():
                 return self.read(expr.access)
-            case Component() | Shuffled():
+            case Component():
+                return self.component(expr)
+            case Shuffled():
                 return unknown(expr.dtype)
             case Local():
                 return self._local(expr)

@@ -138,6 +138,7 @@ EVERY_NODE: tuple[Node, ...] = (
     pipeline_nodes.TensorStore(box(ROW, K, "store"), access(TILE, integer(0))),
     pipeline_nodes.CommitTensorStores(),
     pipeline_nodes.AwaitTensorStores(1),
+    nodes.AtomicAdd(access(FLAGS, ROW, "atomic"), X),
     nodes.FetchBlockId(access(BLOCK, integer(0), "store"), access(FLAGS, integer(0), "atomic")),
     nodes.LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), access(BLOCK, integer(0))),
     nodes.CountArrival(access(BLOCK, integer(0), "store"), access(FLAGS, integer(1), "atomic"), integer(4)),
@@ -187,6 +188,7 @@ fence_proxy_async();
 tma_store_2d(&A_map, &tile[0], k, row);
 tma_store_commit();
 tma_store_wait_read<1>();
+atomicAdd(&flags[row], x);
 block[0] = atomicAdd(&flags[0], 1);
 const int id = block[0];
 __threadfence();

@@ -1,0 +1,51 @@
+"""Model of what a histogram costs: atomics in shared memory against a comparison for each bin.
+
+How many lanes of a warp add to one bank depends on data; here keys are spread evenly over the bins.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from cugen.families.histogram.recognition import HistogramProblem
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.latency import memory_latency
+from cugen.machine.requests.warp import WARP_SIZE
+
+BANKS = 32  # of shared memory, of one word each
+COMPARISON_INSTRUCTIONS = 3  # a comparison, its conversion and the addition; loads are shared by several bins
+LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200): what less than that takes, takes as long
+
+
+@lru_cache(maxsize=64)
+def atomic_wavefronts(counters: int) -> float:
+    """Expected wavefronts of a warp's atomic addition to counters that are drawn evenly: the most lanes at one bank."""
+    boxes = min(counters, BANKS)
+    return sum(1 - _chance_of_at_most(limit, boxes) for limit in range(WARP_SIZE))
+
+
+def _chance_of_at_most(limit: int, boxes: int) -> float:
+    """The probability that of 32 balls no box of so many gets more than `limit`."""
+    ways = [1.0] + [0.0] * WARP_SIZE  # of so many balls in the boxes so far, divided by the factorial of the balls
+    for _ in range(boxes):
+        ways = [
+            sum(ways[total - count] / math.factorial(count) for count in range(min(limit, total) + 1))
+            for total in range(WARP_SIZE + 1)
+        ]
+    return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(boxes) ** WARP_SIZE
+
+
+def pays(problem: HistogramProblem, copies: int, blocks: int) -> bool:
+    """Whether atomics of so many blocks take less than a comparison of each element with each bin, by the rates of the
+    device that is planned for."""
+    device = PLANNING_DEVICE
+    latency = memory_latency(device)
+    elements = problem.planned_count((*problem.rows, *problem.reduced))
+    wavefronts = len(problem.terms) * elements / WARP_SIZE * atomic_wavefronts(problem.bin_count * copies)
+    by_atomics = wavefronts / (max(min(blocks, device.sms), 1) * latency.clock)
+    comparisons = elements * problem.bin_count * sum(len(term.keys) for term in problem.terms)
+    instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
+    by_comparisons = instructions * latency.issue_cycles / (device.sms * latency.schedulers * latency.clock)
+    read = sum(problem.arrays[read.array].dtype.bytes for read in problem.reads()) * elements / device.bandwidth
+    return max(by_atomics, read, LAUNCH_SECONDS) < max(by_comparisons, read, LAUNCH_SECONDS)
