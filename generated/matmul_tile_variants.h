@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 3abd83ff82c0c065, text f116d1c22ad479a9.
+// Input c268724c1085fd09, text 815bb9da2d10bb89.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3abd83ff82c0c065, text 559caa1c47a5715f.
+// Input c268724c1085fd09, text 74b9a5341fe4c214.
