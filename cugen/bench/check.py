@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SAMPLE = 2048  # elements compared per output, fewer if the reference is expensive
 _COUNTS = tuple(1 << bit for bit in range(SAMPLE.bit_length()))  # of elements, up to so many
-_MAX_REFERENCE_OPERATIONS = 1e8  # one or two seconds of NumPy (heuristic)
+_MAX_REFERENCE_OPERATIONS = 2e7  # one or two seconds of NumPy (heuristic)
 _SMALL_BYTES, _SMALL_COST = 64e6, 3e7
 
 
@@ -176,7 +176,7 @@ def _points(spec: Spec, buffers: Buffers, seed: int) -> dict[str, NDArray[np.int
     costs = {
         count: _reference_cost(spec, {array.argument.name: count for array in outputs}, buffers) for count in _COUNTS
     }
-    limit = max(_MAX_REFERENCE_OPERATIONS, 2 * costs[1])  # of a sum over everything further elements cost little more
+    limit = max(_MAX_REFERENCE_OPERATIONS, 1.25 * costs[1])  # many points of a sum over everything cost little more
     number = max((count for count, cost in costs.items() if cost <= limit))
     points = {}
     for array in outputs:
