@@ -46,9 +46,9 @@ int main()
 
 @pytest.fixture(scope="module")
 def products() -> tuple[Kernel, Kernel]:
-    """For sm_90 and sm_90a."""
+    """For sm_80 and sm_90a."""
     portable, specific = (
-        generate(spec, analysis=False) for name in ("sm_90", "sm_90a") for spec in load_text(PRODUCT, target=name)
+        generate(spec, analysis=False) for name in ("sm_80", "sm_90a") for spec in load_text(PRODUCT, target=name)
     )
     assert (bool(portable.manifest.workspace), bool(specific.manifest.workspace)) == (True, False)
     return portable, specific
