@@ -54,6 +54,8 @@ def with_short_rows(spec: Spec, position: int) -> ShortRows | None:
     if spec.array(statement.target).is_temporary or statement.accumulate or not statement.indices:
         return None
     inner = _temporaries(spec, position)
+    if _inlined_nodes(statement.value, inner) > _MAX_NODES:
+        return None
     value = _inlined(statement.value, inner, spec)
     reductions = [node for node in walk(value) if isinstance(node, Reduce)]
     if any(isinstance(node, Read) and node.array == statement.target for node in walk(value)):
@@ -79,7 +81,7 @@ def with_short_rows(spec: Spec, position: int) -> ShortRows | None:
     return _replaced(spec, position, tuple(results), inner)
 
 
-def _temporaries(spec: Spec, position: int) -> Mapping[str, Statement]:
+def _temporaries(spec: Spec, position: int) -> dict[str, Statement]:
     """The statements of the temporaries that a statement reads, directly or through others, whose inputs no statement
     between them writes."""
     written = Counter(statement.target for statement in spec.statements)
@@ -95,6 +97,18 @@ def _temporaries(spec: Spec, position: int) -> Mapping[str, Statement]:
         else:
             changed.add(statement.target)
     return temporaries
+
+
+def _inlined_nodes(value: Expr, temporaries: dict[str, Statement]) -> int:
+    """Nodes of the value with its temporaries inlined, the last one first; there may be exponentially many."""
+    nodes: dict[str, int] = {}
+
+    def count(expr: Expr) -> int:
+        return sum(1 + (nodes.get(node.array, 0) if isinstance(node, Read) else 0) for node in walk(expr))
+
+    for name, statement in reversed(temporaries.items()):
+        nodes[name] = count(statement.value)
+    return count(value)
 
 
 def _inlined(value: Expr, temporaries: Mapping[str, Statement], spec: Spec) -> Expr:
