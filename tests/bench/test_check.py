@@ -168,7 +168,7 @@ def test_sets_that_exceed_the_memory_are_refused(fake: Any) -> None:
         sets_of(spec, fake)
 
 
-def test_the_last_element_is_checked_if_elements_are_expensive(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_single_sample_it_is_the_last_element(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """\
 cugen: 1
 kernel: running
@@ -178,8 +178,24 @@ arrays:
   y: {shape: [N], dtype: int32}
 compute: y[i] = cumsum(x[i], i)
 """
-    monkeypatch.setattr("cugen.bench.check._MAX_REFERENCE_OPERATIONS", 1000)
+    monkeypatch.setattr("cugen.bench.check._COUNTS", (1,))
     bench = Bench(fake, text)
     assert bench.check().checked == "sample of 1"
     bench.view("y")[-1] += 1
     assert not bench.check().passed
+
+
+def test_as_many_elements_are_checked_as_the_reference_can_afford(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """\
+cugen: 1
+kernel: product
+params: {M: 100, K: 500}
+arrays:
+  a: {shape: [M, K], dtype: int32}
+  y: {shape: [M, M], dtype: int32}
+compute: y[i, j] = max(a[i, k] * a[j, k], k)
+"""
+    monkeypatch.setattr("cugen.bench.check._MAX_REFERENCE_OPERATIONS", 20000)
+    bench = Bench(fake, text)
+    checked = int(bench.check().checked.removeprefix("sample of "))
+    assert 4 <= checked <= 16
