@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(512) histogram_count_parts(
 {
     __shared__ unsigned int bins[2][208];
     const int part = blockIdx.x;
-    const int copy = threadIdx.x % 2;
+    const int replica = threadIdx.x % 2;
 
     for (int counter = threadIdx.x; counter < 200; counter += 512) {
         #pragma unroll
@@ -90,8 +90,8 @@ extern "C" __global__ void __launch_bounds__(512) histogram_count_parts(
             const float x_value = x4.data[v];
             const int key = wrapping_add(__float2int_rz(x_value * 100.0f), 100);
             if (key >= 0 && key < 200) {
-                // bins[copy][key]: unknown: whether it runs depends on data
-                atomicAdd(&bins[copy][key], 1U);
+                // bins[replica][key]: unknown: whether it runs depends on data
+                atomicAdd(&bins[replica][key], 1U);
             }
         }
     }
@@ -99,8 +99,8 @@ extern "C" __global__ void __launch_bounds__(512) histogram_count_parts(
         const float x_value = x[4352 * part + tail];
         const int key = wrapping_add(__float2int_rz(x_value * 100.0f), 100);
         if (key >= 0 && key < 200) {
-            // bins[copy][key]: unknown: whether it runs depends on data
-            atomicAdd(&bins[copy][key], 1U);
+            // bins[replica][key]: unknown: whether it runs depends on data
+            atomicAdd(&bins[replica][key], 1U);
         }
     }
     __syncthreads();

@@ -80,6 +80,12 @@ arrays:
   y: {{shape: [64, 40], dtype: float32}}
 compute: y[j, i] = x[i, j]
 """,
+    "histogram": """
+arrays:
+  x: {{shape: [65536], dtype: float32{ro}}}
+  y: {{shape: [64], dtype: int32}}
+compute: y[b] = sum(cast(8 * x[i], int32) == b, i)
+""",
     "tiled": GEMM.replace("{m}", "33").replace("{n}", "40").replace("{k}", "35"),
     "gemm": GEMM.replace("{m}", "128").replace("{n}", "128").replace("{k}", "64") + "schedule: {{family: gemm}}\n",
     "skinny": GEMM.replace("{m}", "2").replace("{n}", "256").replace("{k}", "192"),

@@ -1,4 +1,4 @@
-"""Threads, rows and copies of the counters of a histogram's blocks, by the schedule's tunables or by size."""
+"""Threads, rows and replicas of the counters of a histogram's blocks, by the schedule's tunables or by size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cugen.spec.expressions import Read, free_indices
 MAX_ROW_THREADS = 512
 BLOCK_THREADS = 256  # of several rows
 ELEMENTS_PER_THREAD = 8  # of a row, at least
-COUNTER_BYTES = 8192  # of a block, up to which copies are made
+COUNTER_BYTES = 8192  # of a block, up to which there are replicas
 ELEMENTS_PER_COUNTER = 8  # of a row, at least, where counters are copied: each is zeroed and read
 BYTES_IN_FLIGHT = 32  # per thread
 MAX_UNROLL = 8
@@ -30,7 +30,7 @@ MIN_ELEMENTS_PER_COUNTER = 16  # of a part: the second launch reads each
 _POWERS = tuple(1 << power for power in range(6))
 THREADS = Tunable("threads", (32, 64, 128, 256, 512, 1024), "by length", "threads per row of elements")
 ROWS = Tunable("rows", _POWERS, "as fit", "rows of elements per block, each with its counters")
-COPIES = Tunable("copies", _POWERS, "as fit", "counters per bin, to which lanes add in turn")
+REPLICAS = Tunable("replicas", _POWERS, "as fit", "counters per bin, to which lanes add in turn")
 VECTOR = Tunable("vector", (1, 2, 4, 8, 16), "widest", "elements per load; by default what alignment allows")
 SPLIT_K = Tunable(
     "split_k",
@@ -38,17 +38,17 @@ SPLIT_K = Tunable(
     "as fill the device",
     "partial counts per bin, added up by a second launch; by default 1 where rows fill the device",
 )
-TUNABLES = (THREADS, ROWS, COPIES, VECTOR, SPLIT_K)
+TUNABLES = (THREADS, ROWS, REPLICAS, VECTOR, SPLIT_K)
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramConfig:
     """`threads` share a row, of which a thread loads `width` consecutive elements at once. A block has `rows` rows,
-    with `copies` counters for each bin."""
+    with `replicas` counters for each bin."""
 
     threads: int
     rows: int
-    copies: int
+    replicas: int
     width: int
     unroll: int
 
@@ -65,29 +65,29 @@ def choose_config(problem: HistogramProblem) -> HistogramConfig:
     while most_rows > 1 and most_rows * bytes_per_row > COUNTER_BYTES:
         most_rows //= 2
     rows = int(tunables.get("rows", most_rows))
-    copies = 1
+    replicas = 1
     while (
-        2 * copies <= WARP_SIZE
-        and 2 * copies * rows * bytes_per_row <= COUNTER_BYTES
-        and 2 * copies * problem.bin_count * ELEMENTS_PER_COUNTER <= elements
+        2 * replicas <= WARP_SIZE
+        and 2 * replicas * rows * bytes_per_row <= COUNTER_BYTES
+        and 2 * replicas * problem.bin_count * ELEMENTS_PER_COUNTER <= elements
     ):
-        copies *= 2
-    copies = int(tunables.get("copies", copies))
+        replicas *= 2
+    replicas = int(tunables.get("replicas", replicas))
     element_bytes = max((problem.arrays[read.array].dtype.bytes for read in problem.reads()), default=1)
     trips = -(-length // (threads * width))
     unroll = max(1, min(trips, MAX_UNROLL, BYTES_IN_FLIGHT // (width * element_bytes)))
-    return HistogramConfig(threads, rows, copies, width, unroll)
+    return HistogramConfig(threads, rows, replicas, width, unroll)
 
 
 def padding(problem: HistogramProblem, config: HistogramConfig) -> int:
-    """Counters between those of two copies, with which the copies of one counter are spread over all banks."""
-    return 0 if config.copies == 1 else (BANKS // config.copies - problem.bin_count) % BANKS
+    """Counters between those of two replicas, with which those of one counter are spread over all banks."""
+    return 0 if config.replicas == 1 else (BANKS // config.replicas - problem.bin_count) % BANKS
 
 
 def counter_bytes(problem: HistogramProblem, config: HistogramConfig) -> int:
     """The shared memory of a block."""
     bins = problem.bin_count + padding(problem, config)
-    return config.rows * config.copies * bins * sum(histogram.counter.bytes for histogram in problem.histograms)
+    return config.rows * config.replicas * bins * sum(histogram.counter.bytes for histogram in problem.histograms)
 
 
 def fits(problem: HistogramProblem, config: HistogramConfig) -> bool:

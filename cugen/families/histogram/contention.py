@@ -36,13 +36,13 @@ def _chance_of_at_most(limit: int, boxes: int) -> float:
     return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(boxes) ** WARP_SIZE
 
 
-def pays(problem: HistogramProblem, copies: int, blocks: int) -> bool:
+def pays(problem: HistogramProblem, replicas: int, blocks: int) -> bool:
     """Whether atomics of so many blocks take less than a comparison of each element with each bin, by the rates of the
     device that is planned for."""
     device = PLANNING_DEVICE
     latency = memory_latency(device)
     elements = problem.planned_count((*problem.rows, *problem.reduced))
-    wavefronts = len(problem.terms) * elements / WARP_SIZE * atomic_wavefronts(problem.bin_count * copies)
+    wavefronts = len(problem.terms) * elements / WARP_SIZE * atomic_wavefronts(problem.bin_count * replicas)
     by_atomics = wavefronts / (max(min(blocks, device.sms), 1) * latency.clock)
     comparisons = elements * problem.bin_count * sum(len(term.keys) for term in problem.terms)
     instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS

@@ -45,7 +45,7 @@ def _size_refusals(problem: HistogramProblem, config: HistogramConfig) -> Iterat
         yield Refusal(f"{config.threads * config.rows} threads exceed the limit of a block", "schedule.rows")
     if int(tunables.get("vector", 1)) > widest(problem):
         yield Refusal(f"a load has at most {widest(problem)} elements", "schedule.vector")
-    if request.schedule.family is None and not pays(problem, config.copies, block_count(problem, config)):
+    if request.schedule.family is None and not pays(problem, config.replicas, block_count(problem, config)):
         yield Refusal(f"comparing each element with {problem.bin_count} bins costs no more than atomics")
 
 

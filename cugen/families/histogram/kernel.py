@@ -58,19 +58,19 @@ class HistogramKernel:
         self.problem, self.config = problem, config
         self.lowering = new_lowering(problem.request, problem.arrays)
         self.x, self.y = thread("x", config.threads, self.lowering), thread("y", config.rows, self.lowering)
-        self.is_used = (config.rows > 1, config.copies > 1, True)  # dimensions of the counters
+        self.is_used = (config.rows > 1, config.replicas > 1, True)  # dimensions of the counters
         self.counters = tuple(map(self._counters, problem.histograms))
         pairs = zip(problem.histograms, self.counters, strict=True)
         self.terms = tuple((bins, term) for histogram, bins in pairs for term in histogram.terms)
-        self.copy: Integer = integer(0)
+        self.replica: Integer = integer(0)
 
     def kernel(self) -> Kernel:
         lowering = self.lowering
         indices, outside, grid = self._rows()
-        if self.config.copies > 1:
-            copy = define("copy", Mod(self.x, integer(self.config.copies)), lowering)
-            self.copy = copy.index.symbol
-            indices = (*indices, copy)
+        if self.config.replicas > 1:
+            replica = define("replica", Mod(self.x, integer(self.config.replicas)), lowering)
+            self.replica = replica.index.symbol
+            indices = (*indices, replica)
         lowering.prepare(tuple(part for term in self.problem.terms for part in term.parts()))
         scope = Scope(certain=not outside)
         self._loops(self.problem.reduced, scope)
@@ -89,8 +89,8 @@ class HistogramKernel:
         return assemble(self.problem.request, lowering, "histogram", sections, grid, block, reasons=(self._reason(),))
 
     def _reason(self) -> str:
-        bins, copies, rows = self.problem.bin_count, self.config.copies, self.config.rows
-        counters = f"{bins} bins" if copies == 1 else f"{bins} bins, each of {copies} counters"
+        bins, replicas, rows = self.problem.bin_count, self.config.replicas, self.config.rows
+        counters = f"{bins} bins" if replicas == 1 else f"{bins} bins, each of {replicas} counters"
         return f"a block counts {'a row' if rows == 1 else f'{rows} rows'} of elements into {counters}"
 
     def _rows(self) -> tuple[tuple[Node, ...], tuple[Comparison, ...], Grid]:
@@ -111,33 +111,33 @@ class HistogramKernel:
     # The counters
 
     def _counters(self, histogram: Histogram) -> Array:
-        """The counters of a histogram in shared memory: by row, copy and bin."""
+        """The counters of a histogram in shared memory: by row, replica and bin."""
         problem, config = self.problem, self.config
         statements = problem.request.group.statements
         target = next(s.target.lower() for s in statements if histogram.reduction in walk(s.value))
         name = self.lowering.names.allocate("bins" if len(problem.histograms) == 1 else f"{target}_bins")
-        sizes = zip((config.rows, config.copies, problem.bin_count), self.is_used, strict=True)
+        sizes = zip((config.rows, config.replicas, problem.bin_count), self.is_used, strict=True)
         used = [size for size, is_used in sizes if is_used]
         return dense_array(name, histogram.counter, used, "shared", padding(problem, config))
 
-    def _access(self, bins: Array, number: Integer, copy: Integer, kind: str) -> Access:
+    def _access(self, bins: Array, number: Integer, replica: Integer, kind: str) -> Access:
         """A counter of the thread's row."""
-        pairs = zip((self.y, copy, number), self.is_used, strict=True)
+        pairs = zip((self.y, replica, number), self.is_used, strict=True)
         return Access(bins, tuple(subscript for subscript, used in pairs if used), kind)
 
     def _zero(self) -> For:
         """The threads of a row zero its counters."""
         lowering, count = self.lowering, self.problem.bin_count
         number = loop_variable("counter", count, lowering, self.x)
-        copy = shared_loop_variable("c", (0, self.config.copies - 1), lowering)
+        replica = shared_loop_variable("c", (0, self.config.replicas - 1), lowering)
         stores = tuple(
-            Store(self._access(bins, number.symbol, value_of(copy), "store"), Const(0, bins.dtype))
+            Store(self._access(bins, number.symbol, value_of(replica), "store"), Const(0, bins.dtype))
             for bins in self.counters
         )
-        return For(Loop(number, self.x, integer(count), self.config.threads), repeated(copy, stores))
+        return For(Loop(number, self.x, integer(count), self.config.threads), repeated(replica, stores))
 
     def _results(self) -> For:
-        """The threads of a row add up the copies of its counters, and store the results."""
+        """The threads of a row add up the replicas of its counters, and store the results."""
         lowering, bins, count = self.lowering, self.problem.bins, self.problem.bin_count
         hint = bins[0].name if len(bins) == 1 else "bin"
         number = loop_variable(hint, count, lowering, self.x)
@@ -154,17 +154,17 @@ class HistogramKernel:
         return For(Loop(number, self.x, integer(count), self.config.threads), tuple(scope.nodes))
 
     def _counted(self, bins: Array, number: Integer, scope: Scope) -> Expr:
-        """The sum of the copies of a counter."""
+        """The sum of the replicas of a counter."""
         lowering, dtype = self.lowering, bins.dtype
-        if self.config.copies == 1:
+        if self.config.replicas == 1:
             local = Local(lowering.names.allocate("total"), dtype)
             scope.nodes.append(Load(local, self._access(bins, number, integer(0), "load")))
             return local
         total = Local(lowering.names.allocate("total"), dtype)
-        copy = shared_loop_variable("c", (0, self.config.copies - 1), lowering)
-        element = Element.of(self._access(bins, number, copy.symbol, "load"))
+        replica = shared_loop_variable("c", (0, self.config.replicas - 1), lowering)
+        element = Element.of(self._access(bins, number, replica.symbol, "load"))
         scope.nodes.append(Let(total, Const(0, dtype), mutable=True))
-        scope.nodes.append(unrolled(copy, (Assign(total, Op("add", (total, element), dtype)),)))
+        scope.nodes.append(unrolled(replica, (Assign(total, Op("add", (total, element), dtype)),)))
         return total
 
     # The elements
@@ -307,7 +307,7 @@ class HistogramKernel:
         inner = Scope(scope, certain=False) if inside.terms else scope
         value = self.lowering.lower(term.value, inner)
         value = replace(value, dtype=bins.dtype) if isinstance(value, Const) else Cast(value, bins.dtype)
-        inner.nodes.append(AtomicAdd(self._access(bins, number, self.copy, "atomic"), value))
+        inner.nodes.append(AtomicAdd(self._access(bins, number, self.replica, "atomic"), value))
         if inside.terms:
             scope.nodes.append(If(inside, tuple(inner.nodes)))
 

@@ -22,7 +22,7 @@ def split(single: Single) -> Steps | None:
     config, parts = choose_config(problem), part_count(problem)
     if parts < 2 or not fits(problem, config):
         return None
-    if schedule.family is None and not pays(problem, config.copies, block_count(problem, config)):
+    if schedule.family is None and not pays(problem, config.replicas, block_count(problem, config)):
         return None
     origins = {} if single.keeps_indices else problem.origins
     replaced = {name: indices for name, indices in problem.origins.items() if name not in origins}

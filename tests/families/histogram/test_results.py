@@ -56,9 +56,9 @@ def test_a_size_that_is_known_at_launch_is_right(prove, size, schedule):
 
 @pytest.mark.covering
 @pytest.mark.parametrize("bins", [2, 31, 32, 33, 256, 257, 5000])
-@pytest.mark.parametrize("copies", [1, 2])
-def test_any_number_of_bins_is_right(prove, bins, copies):
-    prove(vector(g=bins, schedule=f", copies: {copies}"))
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_any_number_of_bins_is_right(prove, bins, replicas):
+    prove(vector(g=bins, schedule=f", replicas: {replicas}"))
 
 
 @pytest.mark.covering
@@ -215,19 +215,19 @@ def test_kernels_compile_without_a_warning(compiled, text):
     key=st.sampled_from(["uint8", "int8", "int32", "int64"]),
     divisor=st.integers(1, 9),
     shift=st.integers(-20, 20),
-    copies=st.sampled_from([1, 2, 8]),
+    replicas=st.sampled_from([1, 2, 8]),
     threads=st.sampled_from([32, 64]),
     per_block=st.sampled_from([1, 2, 4]),
     split_k=st.sampled_from([1, 2, 4]),
 )
-def test_drawn_histograms_are_right(prove, r, n, g, key, divisor, shift, copies, threads, per_block, split_k):
-    schedule = f", threads: {threads}, rows: {per_block}, copies: {copies}, split_k: {split_k}"
+def test_drawn_histograms_are_right(prove, r, n, g, key, divisor, shift, replicas, threads, per_block, split_k):
+    schedule = f", threads: {threads}, rows: {per_block}, replicas: {replicas}, split_k: {split_k}"
     prove(rows(r, n, g, key, value=f"sum(k[r, i] // {divisor} + {shift} == g, i)", schedule=schedule))
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("atomicAdd(&bins[copy][k_2], 1U)", "bins[copy][k_2] += 1U"), ("__syncthreads();", ";")],
+    [("atomicAdd(&bins[replica][k_2], 1U)", "bins[replica][k_2] += 1U"), ("__syncthreads();", ";")],
     ids=["an addition that isn't atomic", "a barrier too few"],
 )
 def test_threads_race_without(made, before, after):
