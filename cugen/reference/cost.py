@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cugen.reference.sums.contraction import factors_of, split
 from cugen.spec.expressions import (
@@ -92,13 +92,19 @@ def _bound_extents(expr: Expr, params: Extents) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Request:
-    """Upper bound of the elements of an array that are read: `points` of all along the `whole` dimensions."""
+    """Upper bound of the elements of an array that are read: all along the `whole` dimensions, whose extents are given,
+    at so many `points` of the others."""
 
     points: int
-    whole: Set[int] = frozenset()
+    whole: Mapping[int, int] = field(default_factory=dict)
 
     def and_those(self, more: _Request) -> _Request:
-        return _Request(self.points + more.points, self.whole & more.whole)
+        whole = {dimension: extent for dimension, extent in self.whole.items() if dimension in more.whole}
+        return _Request(self._points_of(whole) + more._points_of(whole), whole)
+
+    def _points_of(self, whole: Mapping[int, int]) -> int:
+        """The points where no more than these dimensions are whole."""
+        return self.points * math.prod(extent for dimension, extent in self.whole.items() if dimension not in whole)
 
 
 def requested_indices(spec: Spec, points: Mapping[str, int], params: Mapping[str, int]) -> list[dict[str, int]]:
@@ -122,7 +128,7 @@ def requested_indices(spec: Spec, points: Mapping[str, int], params: Mapping[str
                 i: sub.name for i, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue) and sub.name in full
             }
             each = math.prod(full[name] for name in (free_indices(read) & full.keys()) - set(over.values()))
-            made = _Request(count * each, over.keys())
+            made = _Request(count * each, {dimension: full[name] for dimension, name in over.items()})
             requests[read.array] = requests[read.array].and_those(made) if read.array in requests else made
     return requested
 

@@ -77,6 +77,14 @@ def test_points_lead_to_whole_rows_of_what_is_summed():
     assert o == {"i": 3, "e": 1}
 
 
+def test_single_elements_beside_whole_rows_are_as_many_points():
+    """As in a contrastive loss, whose own element is left out of the sum over its row."""
+    text = TEXT % ("[M]", "y[i] = sum(exp(t[i, j]), j) - t[i, 0]")
+    (spec,) = load_text(text)
+    t, _ = requested_indices(spec, {"y": 3}, {"M": 30, "N": 40})
+    assert t == {"i": 3 * 40 + 3, "j": 1}
+
+
 def test_a_row_that_several_points_read_is_reduced_once():
     (spec,) = load_text(ATTENTION)
     inputs = draw(spec, known_params(spec, {}), 1).arrays

@@ -26,7 +26,7 @@ _OPERANDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """The factors, each the same for aligned groups of `length` terms; 0 where one isn't."""
+    """The factors, each the same for aligned groups of `length` terms; 0 where each is the same for all."""
 
     factors: tuple[Factor, ...]
     length: int
@@ -81,9 +81,8 @@ def _is_of_elements(factor: Expr) -> bool:
 
 
 def _group_length(factor: Expr, k: str, context: Context) -> int:
-    """The consecutive terms, from a multiple of them on, for which a factor is the same; 0 for one of single terms, or
-    of all of them."""
-    return 0 if k in free_indices(without_quotients(factor)) else math.gcd(*group_lengths(factor, k, context))
+    """The consecutive terms, from a multiple of them on, for which a factor is the same; 0 for one of all terms."""
+    return 1 if k in free_indices(without_quotients(factor)) else math.gcd(*group_lengths(factor, k, context))
 
 
 def group_lengths(expr: Expr, index: str, context: Context) -> Iterator[int]:
@@ -96,3 +95,5 @@ def group_lengths(expr: Expr, index: str, context: Context) -> Iterator[int]:
                 except NotAnInteger:
                     length = None
                 yield length or 1
+            case Op(name="floordiv", args=(dividend, _)) if index in free_indices(without_quotients(dividend)):
+                yield 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from cugen.pieces.grid import contiguous_first
 from cugen.pieces.vectors import is_computed, step_along
@@ -170,20 +171,20 @@ def _summands_of(reduction: Reduce) -> Iterator[Summand]:
     return _summands(reduction.body, conjuncts(reduction.where), reduction.dtype)
 
 
-def _summands(body: Expr, conditions: tuple[Expr, ...], dtype: DType) -> Iterator[Summand]:
+def _summands(body: Expr, conditions: tuple[Expr, ...], dtype: DType | None) -> Iterator[Summand]:
     """The parts of a sum's term, of which each is 0 but under its conditions; additions in the sum's type are told
-    apart."""
+    apart, but within a conversion, which they may exceed."""
     match body:
         case Cast(arg=arg, to=to) if arg.dtype == BOOL:
             yield (*conditions, *conjuncts(arg)), Const(1, to)
         case Cast(arg=arg, to=to):
-            for inner, value in _summands(arg, conditions, dtype):
+            for inner, value in _summands(arg, conditions, None):
                 yield inner, Const(1, to) if value == Const(1, arg.dtype) else replace(body, arg=value)
         case Select(condition=condition, then=then, orelse=Const(value=0)):
             yield from _summands(then, (*conditions, *conjuncts(condition)), dtype)
-        case Op(name="mul", args=(Cast(arg=condition), factor) | (factor, Cast(arg=condition))) if (
-            condition.dtype == BOOL and body.dtype.is_integer
-        ):
+        case Op(name="mul", args=(Cast(arg=condition), factor)) if _is_flag(condition, body):
+            yield from _summands(factor, (*conditions, *conjuncts(condition)), dtype)
+        case Op(name="mul", args=(factor, Cast(arg=condition))) if _is_flag(condition, body):
             yield from _summands(factor, (*conditions, *conjuncts(condition)), dtype)
         case Op(name="add", args=(first, second)) if body.dtype == dtype:
             yield from _summands(first, conditions, dtype)
@@ -192,9 +193,14 @@ def _summands(body: Expr, conditions: tuple[Expr, ...], dtype: DType) -> Iterato
             yield conditions, body
 
 
+def _is_flag(condition: Expr, product: Expr) -> bool:
+    return condition.dtype == BOOL and product.dtype.is_integer
+
+
 def _cases(summand: Summand, outputs: Set[str]) -> Iterator[Summand]:
+    """The cases of a summand, which may be exponentially many; no more than one beyond those that are taken."""
     conditions, value = summand
-    return ((case, value) for case in _alternatives(conditions, outputs))
+    return ((case, value) for case in islice(_alternatives(conditions, outputs), MAX_TERMS + 1))
 
 
 def _alternatives(conditions: tuple[Expr, ...], outputs: Set[str]) -> Iterator[tuple[Expr, ...]]:

@@ -39,6 +39,10 @@ def counts(value: str, key: str = "int32", result: str = "int32") -> str:
         "sum(v[i], i, where=k[i] == g)",
         "sum(v[i] if k[i] == g else 0, i)",
         "sum(v[i] * (k[i] == g), i)",
+        "sum((k[i] == g) * v[i], i)",
+        "sum(cast(v[i], int8) * (k[i] == g), i)",
+        "sum(where(k[i] == g, cast(cast(100 * v[i] + k2[i], int8), int32), 0), i)",
+        "sum(where(k[i] == g, cast(cast(100 * v[i], int8) + cast(100 * k2[i], int8), int16), 0), i)",
         "sum(k[i] == g or k2[i] == g, i)",
         "sum(cast(k[i] == g, int32) + cast(k2[i] == g, int32), i)",
         "sum(k[i] == g and k2[i] == g, i)",
@@ -138,3 +142,9 @@ def test_counts_and_sums_by_one_key_share_a_launch(made):
 def test_counts_beside_sums_of_floats_fill_the_device(made, size, bins):
     for kernel in made(SEVERAL % (size, bins, "float32", "float32")).plan.kernels:
         assert kernel.family != "histogram" or size == 10_000 or kernel.grid[0] > 100
+
+
+def test_cases_beyond_those_that_are_taken_are_not_enumerated(reasons):
+    """Each condition of several keys doubles them."""
+    value = f"sum({' and '.join('(k[i] == g or k2[i] == g)' for _ in range(40))}, i)"
+    assert "adds up to 4 values for each element" in reasons("histogram", counts(value))[0].reason

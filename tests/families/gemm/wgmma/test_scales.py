@@ -30,7 +30,6 @@ def scaled(
     k: object = 384,
     length: int = 128,
     compute: str = FLAT,
-    times: str = " * ",
     dtype: str = "float8_e4m3",
     result: str = "float32",
     schedule: str = "",
@@ -53,7 +52,7 @@ arrays:
   A: {{shape: [M, K], dtype: {dtype}}}
   B: {{shape: [{b.upper()}], dtype: {dtype}}}
 {"".join(arrays)}  C: {{shape: [M, N], dtype: {result}}}
-compute: {compute.format(scales=times.join(scales), length=length, b=of_b)}
+compute: {compute.format(scales=" * ".join(scales), length=length, b=of_b)}
 schedule: {{{schedule}}}
 """
 
@@ -110,7 +109,7 @@ arrays:
   s: {shape: [E, M, K // 128], dtype: float32}
   u: {shape: [E, (N + 127) // 128, K // 128], dtype: float32}
   y: {shape: [E, M, N], dtype: bfloat16}
-compute: y[e, m, n] = sum(x[e, m, k] * w[e, n, k] / s[e, m, k // 128] * exp(u[e, n // 128, k // 128]), k)
+compute: y[e, m, n] = sum(x[e, m, k] * w[e, n, k] * s[e, m, k // 128] * exp(u[e, n // 128, k // 128]), k)
 """
 
 
@@ -137,12 +136,32 @@ def test_a_sum_over_groups_is_one_sum(made, prove, k: int, length: int) -> None:
         pytest.param(GROUPS, id="dimensions of groups"),
         pytest.param(TOKENS, id="fused rows"),
         pytest.param(EXPERTS, id="a batch"),
-        pytest.param(scaled("rows", "columns", dtype="bfloat16", result="bfloat16", length=64), id="bfloat16"),
-        pytest.param(scaled("rows", dtype="float32", length=32) + "accumulate: {tf32: true}\n", id="tf32"),
     ],
 )
 def test_scales_of_other_forms_multiply_partial_sums(made, prove, text: str) -> None:
     assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
+    prove(text)
+
+
+@pytest.mark.parametrize(
+    "scales",
+    ["s[m, g] * w[k]", "s[m, (128 * g + k + 32) // 128]", "s[m, g] * w[(k + 32) // 64]"],
+    ids=["a weight of each term", "groups that begin within others", "parts of groups"],
+)
+@pytest.mark.parametrize("order", ["g, k", "k, g"])
+def test_a_factor_of_single_terms_is_no_scale(made, prove, scales: str, order: str) -> None:
+    text = f"""
+target: sm_90a
+params: {{M: 72, N: 136, G: 3}}
+arrays:
+  A: {{shape: [M, G, 128], dtype: float8_e4m3}}
+  B: {{shape: [N, G, 128], dtype: float8_e4m3}}
+  s: {{shape: [M, {"G + 1" if "//" in scales and "w[" not in scales else "G"}], dtype: float32}}
+{"  w: {shape: [128], dtype: float32}" if "w[" in scales else ""}
+  C: {{shape: [M, N], dtype: float32}}
+compute: C[m, n] = sum({scales} * A[m, g, k] * B[n, g, k], {order})
+"""
+    assert "wgmma" not in [kernel.family for kernel in made(text).plan.kernels]
     prove(text)
 
 
@@ -196,6 +215,16 @@ def test_tiles_in_which_a_scale_differs_along_both_sides_are_refused(reasons) ->
 def test_scales_of_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
     (refusal,) = reasons("wgmma", scaled("rows", length=length, schedule="family: wgmma"))
     assert refusal.reason == f"has scales of groups of a multiple of 128 terms, not of {length}"
+
+
+def test_scales_whose_sums_may_overflow_without_them_are_refused(reasons) -> None:
+    (refusal,) = reasons("wgmma", scaled("rows", dtype="bfloat16", length=64, schedule="family: wgmma"))
+    assert refusal.reason == "has scales of operands of 8 bits, whose sums without them can't overflow"
+
+
+def test_divisors_are_no_scales(reasons) -> None:
+    text = scaled("rows", schedule="family: wgmma").replace("s0[m, k // 128] * A[m, k]", "A[m, k] / s0[m, k // 128]")
+    assert "divides by none" in reasons("wgmma", text)[0].reason
 
 
 def test_a_requested_family_says_why_it_takes_no_scales() -> None:

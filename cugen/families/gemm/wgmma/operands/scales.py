@@ -29,6 +29,7 @@ from cugen.spec.expressions import Const, Expr, Index, IndexValue, Local, Op, Se
 from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import BOOL, FLOAT32
 
+_MAX_BITS = 8
 _SPACES = (None, "global", "readonly")  # of arrays that hold scales
 
 
@@ -71,8 +72,12 @@ def _differs(factor: Factor, index: Index, size: int, contraction: Contraction) 
 
 def scale_refusals(contraction: Contraction, scales: Scales, block_k: int) -> Iterator[Refusal]:
     """Why consumers can't multiply the sums of k-tiles by the scales."""
-    if scales.length == 0 or scales.length % block_k:
-        yield Refusal(f"has scales of groups of a multiple of {block_k} terms, not of {max(scales.length, 1)}")
+    if scales.length % block_k:
+        yield Refusal(f"has scales of groups of a multiple of {block_k} terms, not of {scales.length}")
+    if any(operand.array.dtype.bits > _MAX_BITS for operand in contraction.operands):
+        yield Refusal(f"has scales of operands of {_MAX_BITS} bits, whose sums without them can't overflow")
+    if any(factor.is_divisor for factor in scales.factors):
+        yield Refusal("multiplies by scales, and divides by none: by 0 a sum would differ from that of the quotients")
     names = {index.name for index in contraction.indices}
     if any(not factor.indices <= names for factor in scales.factors):
         yield Refusal("has scales over the indices of the GEMM")
