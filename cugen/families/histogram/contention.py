@@ -14,26 +14,28 @@ from cugen.machine.latency import memory_latency
 from cugen.machine.requests.warp import WARP_SIZE
 
 BANKS = 32  # of shared memory, of one word each
-COMPARISON_INSTRUCTIONS = 3  # a comparison, its conversion and the addition; loads are shared by several bins
+COMPARISON_INSTRUCTIONS = (
+    3  # a comparison, its conversion and the addition (heuristic); loads are shared by several bins
+)
 LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200): what less than that takes, takes as long
 
 
 @lru_cache(maxsize=64)
 def atomic_wavefronts(counters: int) -> float:
     """Expected wavefronts of a warp's atomic addition to counters that are drawn evenly: the most lanes at one bank."""
-    boxes = min(counters, BANKS)
-    return sum(1 - _chance_of_at_most(limit, boxes) for limit in range(WARP_SIZE))
+    banks = min(counters, BANKS)
+    return sum(1 - _chance_of_at_most(limit, banks) for limit in range(WARP_SIZE))
 
 
-def _chance_of_at_most(limit: int, boxes: int) -> float:
-    """The probability that of 32 balls no box of so many gets more than `limit`."""
-    ways = [1.0] + [0.0] * WARP_SIZE  # of so many balls in the boxes so far, divided by the factorial of the balls
-    for _ in range(boxes):
+def _chance_of_at_most(limit: int, banks: int) -> float:
+    """The probability that of 32 lanes no more than `limit` add to one of so many banks."""
+    ways = [1.0] + [0.0] * WARP_SIZE  # of so many lanes to the banks so far, divided by the factorial of the lanes
+    for _ in range(banks):
         ways = [
             sum(ways[total - count] / math.factorial(count) for count in range(min(limit, total) + 1))
             for total in range(WARP_SIZE + 1)
         ]
-    return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(boxes) ** WARP_SIZE
+    return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(banks) ** WARP_SIZE
 
 
 def pays(problem: HistogramProblem, replicas: int, blocks: int) -> bool:

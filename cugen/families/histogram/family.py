@@ -25,7 +25,7 @@ from cugen.spec.expressions import Reduce
 
 def match(request: Request) -> Match | Refusals:
     """The histogram of a statement, where atomics cost less than a comparison with each bin, or it is asked for."""
-    refused = tunables_only(request, TUNABLES, "takes the tunables `threads` and `rows`, not a block or step")
+    refused = tunables_only(request, TUNABLES, "takes tunables, not a block or step")
     problem = match_histogram(request)
     if isinstance(problem, Refusal):
         return Refusals((*refused, problem))

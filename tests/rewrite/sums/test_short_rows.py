@@ -90,5 +90,5 @@ compute: |
   t[m, k] = 2 * y[m, k]
   y[m, k] = min(abs(t[m, j]), j, where=j != k)
 """)
-    assert "y[m * 5 + 1] = " not in kernel.source
+    assert "y[m * 5 + k] = " in kernel.source
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

@@ -30,7 +30,7 @@ from cugen.plan.nodes import Declare, For, Loop, NamedBarrier, Node, Section, St
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import IndexValue
 
-_FRAGMENT_N = 8  # columns of a fragment of accumulators
+_FRAGMENT_N = 8  # columns of a fragment of accumulators (PTX ISA, wgmma: layout of D)
 _MAX_UNROLLED = 4  # elements of a thread: the offsets of more would spill beside the accumulators (ptxas 13.0)
 
 
@@ -68,7 +68,7 @@ def row_buffer_shape(config: WgmmaConfig) -> tuple[int, int]:
 
 def _pad(config: WgmmaConfig) -> int:
     """Elements behind each row, so that the fragments of a warp are in different banks: a half-warp stores pairs to 4
-    rows, or a warp elements to 4 pairs of rows."""
+    rows, or a warp elements to 4 pairs of rows. Loads of rows of 16 columns, two by a warp, have conflicts."""
     return ROW_DISTANCE // PAIR if config.swaps_ab else ROW_DISTANCE
 
 
