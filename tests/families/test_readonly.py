@@ -85,6 +85,7 @@ arrays:
   x: {{shape: [65536], dtype: float32{ro}}}
   y: {{shape: [64], dtype: int32}}
 compute: y[b] = sum(cast(8 * x[i], int32) == b, i)
+schedule: {{family: histogram}}
 """,
     "tiled": GEMM.replace("{m}", "33").replace("{n}", "40").replace("{k}", "35"),
     "gemm": GEMM.replace("{m}", "128").replace("{n}", "128").replace("{k}", "64") + "schedule: {{family: gemm}}\n",
