@@ -13,7 +13,7 @@ PIPELINES = {
     "gemm_f32.yaml": 4,
     "gemm_f16.yaml": 2,
     "gemm_tensor_bf16.yaml": 3,
-    "conv_channels_last.yaml": 4,
+    "conv_channels_last.yaml": 3,
     "gemm_wgmma_f16.yaml": 2,
     "gemm_wgmma_multicast.yaml": 3,
     "gemm_wgmma_no_producer.yaml": 3,
