@@ -13,7 +13,7 @@ PIPELINES = {
     "gemm_f32.yaml": 4,
     "gemm_f16.yaml": 2,
     "gemm_tensor_bf16.yaml": 3,
-    "conv_channels_last.yaml": 3,
+    "conv_channels_last.yaml": 4,
     "gemm_wgmma_f16.yaml": 2,
     "gemm_wgmma_multicast.yaml": 3,
     "gemm_wgmma_no_producer.yaml": 3,
@@ -49,7 +49,8 @@ def test_the_stages_are_those_of_the_proof(file, gallery_pages):
     for page in gallery_pages(file):
         for launch in page.launches:
             (stages,) = re.findall(r"(\d+) stages", launch.report.pipeline.line)
-            assert launch.timeline.stages == int(stages) == PIPELINES[file]
+            assert int(stages) == PIPELINES[file]
+            assert launch.timeline.stages == min(int(stages), len(launch.timeline.flights))
 
 
 def test_a_multistage_pipeline_copies_all_but_one_stage_before_it_reads(gallery_pages):

@@ -346,7 +346,7 @@ accumulate: {{winograd: true}}
 @pytest.mark.parametrize("is_last", [False, True])
 @pytest.mark.usefixtures("whatever_it_costs")
 def test_transforms_on_tensor_cores_are_within_the_bound(is_last: bool) -> None:
-    drawn = Drawn(4, 64, 48, (15, 14), channels_last=is_last, features_last=is_last)
+    drawn = Drawn(4, 128, 96, (15, 14), channels_last=is_last, features_last=is_last)
     kernel = made(replace(drawn, accumulate="{winograd: true, tf32: true}"))
     assert is_used(kernel)
     assert "mma_m16n8k8_tf32" in kernel.source
