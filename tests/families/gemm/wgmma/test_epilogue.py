@@ -200,7 +200,7 @@ def rows(m: int, n: int, *, swap: bool, block: tuple[int, int] = (64, 64), value
 @pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
 def test_odd_rows_equal_the_reference(swap: bool, block: tuple[int, int], value: str, device: dict[str, bool]) -> None:
     block = block if swap or block[1] % 16 == 0 else (block[0], 48)
-    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{rows(267, 141, swap=swap, block=block, value=value)}")[0])
+    kernel = generate(load_text(f"cugen: 1\nkernel: k\n{rows(267, 269, swap=swap, block=block, value=value)}")[0])
     assert "c_rows[" in kernel.source
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3, **device))
     assert run.verification.passed, "\n".join(run.verification.messages)
