@@ -31,7 +31,6 @@ from cugen.spec.types import FLOAT32, INT32, UINT32
 ROOT = Path(__file__).parents[2]
 _BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
 
-# For sm_90 through a workspace; for sm_90a without.
 SPLIT_ALONG_K = """
 cugen: 1
 kernel: product
@@ -42,6 +41,7 @@ arrays:
   C: {shape: [M, N], dtype: bfloat16}
 compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
+SPLIT_BY_WORKSPACE = SPLIT_ALONG_K + "schedule: {family: gemm, split_k: 8, reduction: workspace}"
 PROGRAM_SPECS = ROOT / "tests" / "data" / "program_specs.yaml"  # for the branches of host programs
 TEMPLATE_SPECS = ROOT / "tests" / "data" / "template_specs.yaml"  # for branches that the gallery doesn't take
 VARIANTS = """
@@ -156,7 +156,11 @@ def counted():
         for kernel in map(generate, (*load_all(TEMPLATE_SPECS), *load_all(ROOT / "specs" / "conv_wgmma_bf16.yaml"))):
             image = Image(b"code", (kernel.spec.target,), "nobody")
             cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
-        by_target = [generate(spec) for name in ("sm_90", "sm_90a") for spec in load_text(SPLIT_ALONG_K, target=name)]
+        by_target = [
+            generate(spec)
+            for text, name in ((SPLIT_BY_WORKSPACE, "sm_90"), (SPLIT_ALONG_K, "sm_90a"))
+            for spec in load_text(text, target=name)
+        ]
         codes = [Code(k.context, k.plan, k.manifest, Image(b"code", (k.spec.target,), "nobody")) for k in by_target]
         for code in codes:  # with and without a workspace
             cugen.emit.host.embed.embed(code.context, code.plan, code.manifest, code.image, codes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from cugen.families.map.config import VectorConfig, choose_config
 from cugen.families.map.work import Work
 from cugen.pieces.blocks import Blocks, blocks_to_cover, define, limit, make_grid, thread
@@ -16,7 +18,7 @@ from cugen.pieces.vectors import define_misalignment
 from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Loop, Node, ReturnUnless, Section
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Loop, Node, ReturnUnless, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, bounds, ceil_div, integer
 
@@ -142,7 +144,8 @@ class MapKernel:
         """One vector of each array, or one element; `partial` ones are guarded."""
         if self.width == 1 and not (self.elements.loaded or self.elements.stored):
             lower_statements(self.work.request, lowering, scope)
-            return (Section("elements", tuple(scope.nodes)),)
+            values = tuple(takewhile(lambda node: not isinstance(node, Store), scope.nodes))
+            return Section("values", values), Section("elements", tuple(scope.nodes[len(values) :]))
         if not partial:
             return vector_body(self.elements, lowering, scope)
         first = lowering.symbols[self.work.along]

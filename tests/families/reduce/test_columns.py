@@ -47,7 +47,7 @@ def automatic(text: str) -> str:
         (100_000, 24, "float32", (6, 128, 1)),
         (100_000, 128, "float32", (8, 128, 1)),
         (32768, 32767, "float32", (256, 4, 1)),
-        (1 << 20, 129, "float16", (160, 6, 1)),
+        (1 << 20, 129, "float16", (64, 16, 1)),
     ],
 )
 def test_blocks_follow_the_columns_and_their_length(planned, m, n, dtype, block):
