@@ -303,7 +303,7 @@ def test_traced_accesses_match_the_plan(made):
 @pytest.mark.parametrize("value", ["exp(A[m, k]) * B[k, n]", "(A[m, k] - s[k]) * (B[k, n] / s[k])"])
 def test_operands_that_are_stored_first_are_within_the_bounds_of_tf32(made, prove, value):
     text = f"""
-params: {{M: 128, N: 136, K: 160}}
+params: {{M: 256, N: 264, K: 512}}
 arrays:
   A: {{shape: [M, K], dtype: float32}}
   B: {{shape: [K, N], dtype: float32}}
