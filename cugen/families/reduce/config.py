@@ -13,7 +13,7 @@ from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.block_reduce import WARP, partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import MAX_BLOCK_Z
-from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import Index, IndexValue, free_indices
 
@@ -204,12 +204,23 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
         threads = min(threads, max(NARROW_BLOCK_THREADS, LINE_BYTES // access_bytes))
     threads = int(tunables.get("threads", threads))
     per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
+    outer_rows = 1
     if per_column == 1 and "threads" not in tunables:
         threads = max(threads, min(power_of_two(vectors), BLOCK_THREADS))
+        outer_rows = _outer_rows(problem, threads, threads * access_bytes)
     has_few_unrolled = threads == vectors or access_bytes <= NARROW_ACCESS_BYTES
     max_unroll = MAX_UNROLLED_FULL_ROWS if has_few_unrolled else MAX_UNROLLED_ROWS
     unroll = min(_unroll(problem, width), max_unroll)
-    return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)))
+    return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)), outer_rows)
+
+
+def _outer_rows(problem: ReductionProblem, threads: int, run_bytes: int) -> int:
+    """Values of the next output index in a block of so many threads along the columns, which would else have too few;
+    only where the columns of each are whole sectors."""
+    if len(problem.output_indices) == 1 or run_bytes < SECTOR_BYTES:
+        return 1
+    extent = problem.context.planned_extent(problem.output_indices[1])
+    return max(min(BLOCK_THREADS // threads, MAX_BLOCK_Z, extent), 1)
 
 
 def _threads_along_columns(vectors: int, access_bytes: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
@@ -33,6 +34,8 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Statement
+
+MAX_SHARING_RESULTS = 8  # of the same gathered elements, which come from a cache after the first (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +260,12 @@ def _stage(
     unshared = [read for read in moving if set(output_names) <= free_indices(read)]
     largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
     if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in reads):
-        raise NotReductions("reads each element for one result; here several results share every element")
+        gathered = tuple(read for read in reads if _is_gathered_row(read, reduced, fused))
+        unshared = [read for read in gathered if _shares_few(read, output_names, request)]
+        largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
+        if largest is None:
+            raise NotReductions("reads each element for one result; here several results share every element")
+        moving += gathered
     strides = _strides(largest, fused, names, request)
     fastest = _smallest(strides, request)
     if fastest is None:
@@ -332,6 +340,21 @@ def _is_affine(read: Read, reduced: set[str], request: Request) -> bool:
     )
 
 
+def _is_gathered_row(read: Read, reduced: set[str], fused: FusedStatements) -> bool:
+    """Whether the read is of a row that is gathered along a reduced index, contiguous along an output index."""
+    if read.boundary is not None or read.exact or fused.arrays[read.array].space not in IN_MEMORY:
+        return False
+    pairs = zip(read.subscripts, fused.arrays[read.array].strides, strict=True)
+    is_row = any(isinstance(sub, IndexValue) and sub.name not in reduced and stride == 1 for sub, stride in pairs)
+    return is_row and any(is_computed(sub) and free_indices(sub) & reduced for sub in read.subscripts)
+
+
+def _shares_few(read: Read, output_names: list[str], request: Request) -> bool:
+    """Whether no more results read the same elements than caches serve without much further traffic."""
+    shared = (index for index in request.group.statements[0].indices if index.name not in free_indices(read))
+    return prod(map(request.context.planned_extent, shared)) <= MAX_SHARING_RESULTS
+
+
 def _step(sub: Expr, name: str, request: Request) -> Integer | None:
     """What an index adds to a subscript with each of its values; None where that isn't constant."""
     symbols = {**request.context.symbols, **{index: symbol(index) for index in free_indices(sub)}}
@@ -364,10 +387,11 @@ def _smallest(strides: Mapping[str, Integer], request: Request) -> str | None:
 
 
 def _slowness(index: spec.Index, strides: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:
-    """A sort key: large strides first, the fastest index last; indices without a constant stride in written order."""
+    """A sort key: indices without a constant stride first, in written order, then large strides, the fastest index
+    last. What is gathered is so read once for all rows that it addresses."""
     stride = strides.get(index.name)
     if index.name == fastest:
         return (1, 0)
     if stride is None:
-        return (0, 0)
+        return (-1, 0)
     return (0, -max(bounds(stride, dict(request.context.ranges))[1], divisor(stride, request.context)))
