@@ -49,7 +49,11 @@ def experts(
         statements="\n".join(f"  {line}" for line in statements.splitlines()),
         w=SHAPES.get(form, "E, K, N"),
         **{"dtype": "bfloat16", "result": "bfloat16"} | types,
-        **{"m": m, "n": n, "k": k, "experts": count, "target": target},
+        m=m,
+        n=n,
+        k=k,
+        experts=count,
+        target=target,
     ).splitlines()
     return "\n".join(line for line in lines if line[3:5] != ": " or f"{line[2]}[" in statements)
 
