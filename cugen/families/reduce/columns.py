@@ -116,8 +116,8 @@ class ColumnKernel(StagedKernel):
         """The longest index is distributed over threads along y; the innermost loop is over rows of the columns."""
         index, config = self.next_index(stage), self.config
         is_innermost = index == stage.fastest
-        longest = max(reversed(stage.indices), key=self.problem.context.planned_extent)
-        loop = self.with_named_stop(self.loop_range(stage, index, (self.along, config.width)), scope)
+        longest = max(reversed(stage.indices), key=self.problem.planned_extent)
+        loop = self.with_named_stop(self.loop_range(stage, index, scope, (self.along, config.width)), scope)
         first, step = (loop.start + self.y, config.threads_per_column) if index == longest else (loop.start, 1)
         unroll = config.unroll if is_innermost else 0
         rows = Loop(self.loop_index(loop, first, step), first, loop.stop, step, unroll_by=unroll)

@@ -16,6 +16,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
+from cugen.plan.traversal.ragged import ragged_indices
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
@@ -116,9 +117,17 @@ class ReductionProblem:
     def context(self) -> Context:
         return self.request.context
 
+    def planned_extent(self, index: spec.Index) -> int:
+        """The extent that work is distributed for: of a ragged range the average."""
+        extent = self.context.planned_extent(index)
+        owners = {name for stage in self.stages for name in _ragged_indices(stage.reductions).get(index.name, ())}
+        results = prod(self.context.planned_extent(i) for i in self.output_indices if i.name in owners)
+        return -(-extent // max(results, 1))
+
     def shares_elements(self, stage: Stage) -> bool:
         """Whether some reduction of the stage alone reads elements that several results share."""
         outputs, reduced = ({index.name for index in indices} for indices in (self.output_indices, stage.indices))
+        outputs -= frozenset[str]().union(*_ragged_indices(stage.reductions).values())
         moving = (
             [r for r in _operand_reads((reduction,)) if free_indices(r) & reduced] for reduction in stage.reductions
         )
@@ -246,6 +255,13 @@ def _stage(
     indices = reductions[0].indices
     reduced = {index.name for index in indices}
     names = {*reduced, *output_names}
+    ragged = _ragged_indices(reductions)
+
+    def indices_of(read: Read) -> frozenset[str]:
+        """The indices that an element is of, with those of its ragged range."""
+        free = free_indices(read)
+        return free.union(*(owners for name, owners in ragged.items() if name in free))
+
     reads = tuple(read for read in _operand_reads(reductions) if free_indices(read) & reduced)
     for read in reads:
         if not all(_has_own_elements(sub, reduced, indices, output_names, request) for sub in read.subscripts):
@@ -257,12 +273,12 @@ def _stage(
         source = "filtered textures" if has_samples else "indices"
         raise NotReductions(f"reduces array elements; here all values come from {source}")
     # What lacks an output index is shared by several results, and comes from a cache.
-    unshared = [read for read in moving if set(output_names) <= free_indices(read)]
-    largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
-    if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in reads):
+    unshared = [read for read in moving if set(output_names) <= indices_of(read)]
+    largest = max(unshared, key=lambda read: len(indices_of(read) & names), default=None)
+    if largest is None or len(indices_of(largest) & names) < max(len(indices_of(read) & names) for read in reads):
         gathered = tuple(read for read in reads if _is_gathered_row(read, reduced, fused))
-        unshared = [read for read in gathered if _shares_few(read, output_names, request)]
-        largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
+        unshared = [read for read in gathered if _shares_few(indices_of(read), request)]
+        largest = max(unshared, key=lambda read: len(indices_of(read) & names), default=None)
         if largest is None:
             raise NotReductions("reads each element for one result; here several results share every element")
         moving += gathered
@@ -270,9 +286,9 @@ def _stage(
     fastest = _smallest(strides, request)
     if fastest is None:
         raise NotReductions(f"the contiguous dimension of {largest.array} depends on params")
-    rank = len(free_indices(largest) & names)
+    rank = len(indices_of(largest) & names)
     for read in unshared:
-        if len(free_indices(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
+        if len(indices_of(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
             continue
         if _smallest(_strides(read, fused, names, request), request) != fastest:
             raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
@@ -349,9 +365,16 @@ def _is_gathered_row(read: Read, reduced: set[str], fused: FusedStatements) -> b
     return is_row and any(is_computed(sub) and free_indices(sub) & reduced for sub in read.subscripts)
 
 
-def _shares_few(read: Read, output_names: list[str], request: Request) -> bool:
-    """Whether no more results read the same elements than caches serve without much further traffic."""
-    shared = (index for index in request.group.statements[0].indices if index.name not in free_indices(read))
+def _ragged_indices(reductions: Sequence[Reduce]) -> Mapping[str, frozenset[str]]:
+    """The ragged indices of all reductions, with the indices that their ranges depend on."""
+    first, *others = map(ragged_indices, reductions)
+    return first if all(other == first for other in others) else {}
+
+
+def _shares_few(names: frozenset[str], request: Request) -> bool:
+    """Whether no more results read the same elements, of so many indices, than caches serve without much further
+    traffic."""
+    shared = (index for index in request.group.statements[0].indices if index.name not in names)
     return prod(map(request.context.planned_extent, shared)) <= MAX_SHARING_RESULTS
 
 
