@@ -224,9 +224,15 @@ def loaded_bound(
     bound = _bound(Guard((Comparison(a, COMPARISONS[name], b),)), symbol)
     if bound is None:
         return None
-    inside = Minimum(Maximum(bound.right, integer(0)), extent)
-    named = lowering.define("stop" if bound.operator == "<" else "start", inside, scope)
-    return Comparison(symbol, bound.operator, named)
+    # Of `i <= last` the bound is `last + 1`, which the type of `last` need not hold.
+    for less in (0, 1):
+        end = (bound.right - less).expand()
+        low, high = bounds(end, lowering.ranges)
+        if INT64.lowest <= low and high <= INT64.highest:
+            inside = Minimum(Maximum(end, integer(-less)), extent - less) + less
+            named = lowering.define("stop" if bound.operator == "<" else "start", inside, scope)
+            return Comparison(symbol, bound.operator, named)
+    return None
 
 
 def _is_loaded_before(lowering: Lowering, part: Expr, symbol: sympy.Symbol) -> bool:
