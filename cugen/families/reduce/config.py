@@ -190,7 +190,7 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     (columns,) = (problem.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     width = column_width(problem).count
-    if longest < MIN_LONG_COLUMN_ELEMENTS:
+    if max(math.prod(map(problem.planned_terms, stage.indices)) for stage in problem.stages) < MIN_LONG_COLUMN_ELEMENTS:
         result_bytes = max(problem.arrays[s.target].dtype.bytes for s in problem.request.group.statements)
         width = min(width, max(MAX_ACCESS_BYTES // result_bytes, 1))
     elif _min_element_bytes(problem) == 1:

@@ -19,15 +19,16 @@ from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
-from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound
+from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound, lower_condition
 from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
+from cugen.plan.traversal.ragged import is_of_key
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, conjunction, free_indices, walk
 from cugen.spec.rewriting import replaced
 
 
@@ -285,7 +286,17 @@ class StagedKernel(ReductionKernel, ABC):
         del self.lowering.symbols[index.name]
 
     def accumulate_vector(self, stage: Stage, along: str, width: int, reads: Sequence[Read], scope: Scope) -> None:
-        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`."""
+        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`; of
+        elements with a key only where it is that of the results."""
+        keys = tuple(c for c in stage.common_conditions() if is_of_key(c) and along not in free_indices(c))
+        if keys:
+            condition = lower_condition(self.lowering, conjunction(keys) or keys[0], scope)
+            inner = Scope(scope, certain=False)
+            self.accumulate_vector(stage.without_conditions(keys), along, width, reads, inner)
+            append_section(scope, "key")
+            assert condition is not None, "an element is compared"
+            scope.nodes.append(Section("if_of_key", (If(condition, tuple(inner.nodes)),)))
+            return
         lowering = self.lowering
         first = lowering.symbols[along]
         lane = vector_lane(width, lowering)

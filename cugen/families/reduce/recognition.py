@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -16,7 +16,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
-from cugen.plan.traversal.ragged import ragged_indices
+from cugen.plan.traversal.ragged import keyed_indices, ragged_indices
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
@@ -119,15 +119,23 @@ class ReductionProblem:
 
     def planned_extent(self, index: spec.Index) -> int:
         """The extent that work is distributed for: of a ragged range the average."""
-        extent = self.context.planned_extent(index)
-        owners = {name for stage in self.stages for name in _ragged_indices(stage.reductions).get(index.name, ())}
+        return self._average_extent(index, ragged_indices)
+
+    def planned_terms(self, index: spec.Index) -> int:
+        """The terms along an index of a result that is one of several by key, on average."""
+        return min(self._average_extent(index, find) for find in (ragged_indices, keyed_indices))
+
+    def _average_extent(self, index: spec.Index, find: Callable[[Reduce], Mapping[str, frozenset[str]]]) -> int:
+        found = (_same(map(find, stage.reductions)) for stage in self.stages)
+        owners = {name for indices in found for name in indices.get(index.name, ())}
         results = prod(self.context.planned_extent(i) for i in self.output_indices if i.name in owners)
-        return -(-extent // max(results, 1))
+        return -(-self.context.planned_extent(index) // max(results, 1))
 
     def shares_elements(self, stage: Stage) -> bool:
         """Whether some reduction of the stage alone reads elements that several results share."""
         outputs, reduced = ({index.name for index in indices} for indices in (self.output_indices, stage.indices))
-        outputs -= frozenset[str]().union(*_ragged_indices(stage.reductions).values())
+        for indices in (ragged_indices, keyed_indices):
+            outputs -= frozenset[str]().union(*_same(map(indices, stage.reductions)).values())
         moving = (
             [r for r in _operand_reads((reduction,)) if free_indices(r) & reduced] for reduction in stage.reductions
         )
@@ -255,12 +263,16 @@ def _stage(
     indices = reductions[0].indices
     reduced = {index.name for index in indices}
     names = {*reduced, *output_names}
-    ragged = _ragged_indices(reductions)
+    ragged, keyed = _same(map(ragged_indices, reductions)), _same(map(keyed_indices, reductions))
 
     def indices_of(read: Read) -> frozenset[str]:
-        """The indices that an element is of, with those of its ragged range."""
+        """The indices that an element is of, with those of its ragged range, or of its key where it is of columns:
+        results with other keys skip it."""
         free = free_indices(read)
-        return free.union(*(owners for name, owners in ragged.items() if name in free))
+        owned = free.union(*(owners for name, owners in ragged.items() if name in free))
+        by_key = frozenset[str]().union(*(owners for name, owners in keyed.items() if name in free))
+        columns = {sub.name for sub in _contiguous_subscripts(read, fused) if isinstance(sub, IndexValue)}
+        return owned | by_key if columns - reduced - by_key else owned
 
     reads = tuple(read for read in _operand_reads(reductions) if free_indices(read) & reduced)
     for read in reads:
@@ -360,15 +372,21 @@ def _is_gathered_row(read: Read, reduced: set[str], fused: FusedStatements) -> b
     """Whether the read is of a row that is gathered along a reduced index, contiguous along an output index."""
     if read.boundary is not None or read.exact or fused.arrays[read.array].space not in IN_MEMORY:
         return False
-    pairs = zip(read.subscripts, fused.arrays[read.array].strides, strict=True)
-    is_row = any(isinstance(sub, IndexValue) and sub.name not in reduced and stride == 1 for sub, stride in pairs)
+    contiguous = _contiguous_subscripts(read, fused)
+    is_row = any(isinstance(sub, IndexValue) and sub.name not in reduced for sub in contiguous)
     return is_row and any(is_computed(sub) and free_indices(sub) & reduced for sub in read.subscripts)
 
 
-def _ragged_indices(reductions: Sequence[Reduce]) -> Mapping[str, frozenset[str]]:
-    """The ragged indices of all reductions, with the indices that their ranges depend on."""
-    first, *others = map(ragged_indices, reductions)
+def _same(found: Iterable[Mapping[str, frozenset[str]]]) -> Mapping[str, frozenset[str]]:
+    """What was found in all reductions; nothing where they differ."""
+    first, *others = found
     return first if all(other == first for other in others) else {}
+
+
+def _contiguous_subscripts(read: Read, fused: FusedStatements) -> tuple[Expr, ...]:
+    """The subscripts of dimensions along which elements are contiguous."""
+    pairs = zip(read.subscripts, fused.arrays[read.array].strides, strict=True)
+    return tuple(sub for sub, stride in pairs if stride == 1)
 
 
 def _shares_few(names: frozenset[str], request: Request) -> bool:

@@ -1,6 +1,8 @@
-"""Reductions over ranges whose ends are elements, as the rows of a sparse matrix in CSR format:
+"""Reductions of which data decides the terms, each of one result: ranges whose ends are elements, as the rows of a
+sparse matrix in CSR format, and terms of one key, as the members of a cluster.
 
 y[r] = sum(value[i] * x[column[i]], i, where=i >= start[r] and i < start[r + 1])
+y[r, e] = sum(x[i, e], i, where=key[i] == r)
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ def ragged_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
             case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
                 for side, other, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
                     name = _bare_index(side)
-                    is_element = other.dtype.is_integer and any(isinstance(node, Read) for node in walk(other))
+                    is_element = other.dtype.is_integer and _reads(other)
                     if name in reduced and is_element and not free_indices(other) & reduced:
                         ends[name][direction[0]] = free_indices(other)
     return {name: frozenset[str]().union(*found.values()) for name, found in ends.items() if len(found) == 2}
@@ -37,3 +39,29 @@ def _bare_index(expr: Expr) -> str:
         case Cast(arg=arg) if is_widening(expr):
             return _bare_index(arg)
     return ""
+
+
+def is_of_key(condition: Expr) -> bool:
+    """Whether a condition compares an element with what no element is part of."""
+    match condition:
+        case Op(name="eq", args=(left, right)) if left.dtype.is_integer and right.dtype.is_integer:
+            return _reads(left) != _reads(right)
+    return False
+
+
+def keyed_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
+    """The reduced indices of terms with a key, with the other indices that the key is compared with."""
+    reduced = {index.name for index in reduction.indices}
+    keyed: dict[str, frozenset[str]] = {}
+    for condition in filter(is_of_key, conjuncts(reduction.where)):
+        assert isinstance(condition, Op)
+        key, value = sorted(condition.args, key=_reads, reverse=True)
+        own = free_indices(key) & reduced
+        if len(own) == 1 and free_indices(value) and not free_indices(value) & reduced:
+            (name,) = own
+            keyed[name] = keyed.get(name, frozenset()) | free_indices(value)
+    return keyed
+
+
+def _reads(expr: Expr) -> bool:
+    return any(isinstance(node, Read) for node in walk(expr))
