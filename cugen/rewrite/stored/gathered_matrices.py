@@ -9,6 +9,7 @@ as of the experts of a mixture: a batched GEMM, which reads each matrix once, in
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import Temporary, fresh, temporary
@@ -106,14 +107,27 @@ def _product(reduction: Reduce, matrix: str, statement: Statement, spec: Spec) -
 def _stored(product: _Product, statement: Statement, spec: Spec, taken: set[str]) -> Temporary:
     """Products in the type of the results where these are nothing else."""
     names = free_indices(product.of_all)
-    indices = (product.matrix, *(index for index in statement.indices if index.name in names))
+    indices = [index for index in statement.indices if index.name in names]
+    after = _index_after(product.matrix.name, product.of_all)
+    # Rows of all matrices, one after the other in memory, are those of one; else matrices are a batch.
+    position = next((n for n, index in enumerate(indices) if index.name == after), 0)
+    indices.insert(position, product.matrix)
     what = f"products with all matrices of: {statement.text}"
     stored = temporary(
-        fresh(f"{statement.target}_of_all", taken), indices, product.of_all, what, statement, is_stored=True
+        fresh(f"{statement.target}_of_all", taken), tuple(indices), product.of_all, what, statement, is_stored=True
     )
     is_result = isinstance(statement.value, Reduce) and not product.factors and not product.summed
     dtype = spec.array(statement.target).dtype if is_result else stored.array.dtype
     return replace(stored, array=replace(stored.array, dtype=dtype), read=replace(stored.read, dtype=dtype.compute))
+
+
+def _index_after(name: str, reduction: Reduce) -> str | None:
+    """The index of the dimension after the one that an index alone subscripts."""
+    for read in (node for node in walk(reduction.body) if isinstance(node, Read)):
+        for sub, following in pairwise(read.subscripts):
+            if sub == IndexValue(name) and isinstance(following, IndexValue):
+                return following.name
+    return None
 
 
 def _with_own(product: _Product, stored: Temporary, reduction: Reduce) -> Expr:
