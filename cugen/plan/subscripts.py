@@ -16,7 +16,7 @@ from cugen.spec.types import BOOL, INT64
 
 _ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _SUBSCRIPT_OPERATIONS = {*_ARITHMETIC, "neg", "floordiv", "mod", "minimum", "maximum"}
-_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 class NotAnInteger(ValueError):
@@ -180,9 +180,9 @@ def to_guard(expr: Expr, symbols: Mapping[str, Integer]) -> Guard | None:
                     return None
                 terms += part.terms
             return Guard(terms)
-        case Op(name=name, args=(left, right)) if name in _COMPARISONS and left.dtype != BOOL:
+        case Op(name=name, args=(left, right)) if name in COMPARISONS and left.dtype != BOOL:
             try:
-                return Guard((Comparison(to_integer(left, symbols), _COMPARISONS[name], to_integer(right, symbols)),))
+                return Guard((Comparison(to_integer(left, symbols), COMPARISONS[name], to_integer(right, symbols)),))
             except NotAnInteger:
                 return None
     return None

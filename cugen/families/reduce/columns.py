@@ -34,12 +34,14 @@ MAX_BEGUN_BLOCK_THREADS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnConfig:
-    """A block has `threads` along the columns, with `width` columns each, times `threads_per_column` along y."""
+    """A block has `threads` along the columns, with `width` columns each, times `threads_per_column` along y; with one
+    of these, it may have the columns of several values of the next output index, `outer_rows` along z."""
 
     threads: int
     threads_per_column: int
     width: int
     unroll: int
+    outer_rows: int = 1
 
 
 def column_width(problem: ReductionProblem) -> Width:
@@ -61,13 +63,14 @@ class ColumnKernel(StagedKernel):
     """The kernel of one group: each thread accumulates its rows of its columns, then threads along y reduce."""
 
     def __init__(self, problem: ReductionProblem, lowering: Lowering, config: ColumnConfig) -> None:
-        super().__init__(problem, lowering, (config.threads, config.threads_per_column, 1))
+        super().__init__(problem, lowering, (config.threads, config.threads_per_column, config.outer_rows))
         self.config = config
         self.along = problem.column_index
 
     def kernel_parts(self) -> KernelParts:
         config = self.config
-        results = self.define_results(config.threads, self.x, config.width, all_stay=config.threads_per_column > 1)
+        all_stay = config.threads_per_column > 1
+        results = self.define_results(config.threads, self.x, config.width, config.outer_rows, all_stay=all_stay)
         return self.in_stages(*results)
 
     # A thread's accumulators: a value, or a vector, of its columns
@@ -113,13 +116,14 @@ class ColumnKernel(StagedKernel):
         """The longest index is distributed over threads along y; the innermost loop is over rows of the columns."""
         index, config = self.next_index(stage), self.config
         is_innermost = index == stage.fastest
-        longest = max(reversed(stage.indices), key=self.problem.context.planned_extent)
-        loop = self.with_named_stop(self.loop_range(stage, index, (self.along, config.width)), scope)
+        longest = max(reversed(stage.indices), key=self.problem.planned_extent)
+        loop = self.with_named_stop(self.loop_range(stage, index, scope, (self.along, config.width)), scope)
         first, step = (loop.start + self.y, config.threads_per_column) if index == longest else (loop.start, 1)
         unroll = config.unroll if is_innermost else 0
         rows = Loop(self.loop_index(loop, first, step), first, loop.stop, step, unroll_by=unroll)
         name = "outer" if not is_innermost else "scalars" if config.width == 1 else "vectors"
-        with self.loop(name, index, rows, scope) as inner:
+        is_certain = bounds(loop.stop - first, self.lowering.ranges)[0] > 0
+        with self.loop(name, index, rows, scope, certain=is_certain) as inner:
             if not is_innermost:
                 self.loops(loop.stage, inner)
             elif config.width == 1:

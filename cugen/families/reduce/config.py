@@ -13,7 +13,7 @@ from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.block_reduce import WARP, partial_bytes
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import MAX_BLOCK_Z
-from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import Index, IndexValue, free_indices
 
@@ -103,14 +103,14 @@ def is_cached_once(problem: ReductionProblem) -> bool:
 
 def point_count(problem: ReductionProblem, indices: tuple[Index, ...]) -> int:
     """The number of points of an index space, for the extents that are planned for."""
-    return math.prod(problem.context.planned_extent(index) for index in indices)
+    return math.prod(problem.planned_extent(index) for index in indices)
 
 
 def _row_config(problem: ReductionProblem) -> RowConfig:
     tunables = dict(problem.request.schedule.tunables)
     width = min(row_width(problem, stage).count for stage in problem.stages)
     width = min(width, int(tunables.get("vector", width)))
-    longest = max(problem.context.planned_extent(stage.fastest) for stage in problem.stages)
+    longest = max(problem.planned_extent(stage.fastest) for stage in problem.stages)
     while width > 1 and width > longest:
         width //= 2
     row_count = point_count(problem, problem.output_indices)
@@ -131,7 +131,7 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
             threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
         slower = (index for stage in problem.stages for index in stage.indices[:-1])
-        outer = max(map(problem.context.planned_extent, slower), default=1)
+        outer = max(map(problem.planned_extent, slower), default=1)
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
         if threads * outer_threads < WARP and row_count >= MIN_WINDOWS:
@@ -149,7 +149,7 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
 def _rows_of_block(problem: ReductionProblem, threads: int) -> tuple[int, int]:
     """Rows of a block, of so many threads each, along the two fastest output indices: all of a short one times as many
     of the next as leave the fewest threads of whole warps idle, else of the fastest alone."""
-    extent, *others = (max(problem.context.planned_extent(index), 1) for index in problem.output_indices[:2])
+    extent, *others = (max(problem.planned_extent(index), 1) for index in problem.output_indices[:2])
     limit = min(BLOCK_THREADS // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
 
     def busy(outer_rows: int) -> float:
@@ -187,10 +187,10 @@ def _lanes(vectors: int, has_head: bool) -> int:
 
 def _column_config(problem: ReductionProblem) -> ColumnConfig:
     tunables = dict(problem.request.schedule.tunables)
-    (columns,) = (problem.context.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    (columns,) = (problem.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     width = column_width(problem).count
-    if longest < MIN_LONG_COLUMN_ELEMENTS:
+    if max(math.prod(map(problem.planned_terms, stage.indices)) for stage in problem.stages) < MIN_LONG_COLUMN_ELEMENTS:
         result_bytes = max(problem.arrays[s.target].dtype.bytes for s in problem.request.group.statements)
         width = min(width, max(MAX_ACCESS_BYTES // result_bytes, 1))
     elif _min_element_bytes(problem) == 1:
@@ -204,12 +204,23 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
         threads = min(threads, max(NARROW_BLOCK_THREADS, LINE_BYTES // access_bytes))
     threads = int(tunables.get("threads", threads))
     per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
+    outer_rows = 1
     if per_column == 1 and "threads" not in tunables:
         threads = max(threads, min(power_of_two(vectors), BLOCK_THREADS))
+        outer_rows = _outer_rows(problem, threads, threads * access_bytes)
     has_few_unrolled = threads == vectors or access_bytes <= NARROW_ACCESS_BYTES
     max_unroll = MAX_UNROLLED_FULL_ROWS if has_few_unrolled else MAX_UNROLLED_ROWS
     unroll = min(_unroll(problem, width), max_unroll)
-    return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)))
+    return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)), outer_rows)
+
+
+def _outer_rows(problem: ReductionProblem, threads: int, run_bytes: int) -> int:
+    """Values of the next output index in a block of so many threads along the columns, which would else have too few;
+    only where the columns of each are whole sectors."""
+    if len(problem.output_indices) == 1 or run_bytes < SECTOR_BYTES:
+        return 1
+    extent = problem.planned_extent(problem.output_indices[1])
+    return max(min(BLOCK_THREADS // threads, MAX_BLOCK_Z, extent), 1)
 
 
 def _threads_along_columns(vectors: int, access_bytes: int) -> int:
@@ -225,7 +236,7 @@ def _threads_along_columns(vectors: int, access_bytes: int) -> int:
 
 def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, int]:
     """Threads of a block along and per column, where parts of the columns make enough results for wide blocks."""
-    columns = next(problem.context.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    columns = next(problem.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     threads = _threads_along_columns(-(-columns // config.width), config.width * _min_element_bytes(problem))
     return threads, min(WARP, MAX_BLOCK_THREADS // threads)
 

@@ -45,7 +45,7 @@ def _size_refusals(request: Request, problem: ReductionProblem, config: ThreadCo
     if isinstance(config, ShortRowConfig):
         return
     if isinstance(config, ColumnConfig):
-        threads = config.threads * config.threads_per_column
+        threads = config.threads * config.threads_per_column * config.outer_rows
         if threads < WARP and point_count(problem, problem.output_indices) > WARP and not is_requested:
             yield Refusal(f"too few columns along {problem.column_index} to fill a warp")
     else:

@@ -19,15 +19,16 @@ from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
-from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loop_bound
+from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound, lower_condition
 from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
+from cugen.plan.traversal.ragged import is_of_key
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, conjunction, free_indices, walk
 from cugen.spec.rewriting import replaced
 
 
@@ -220,13 +221,14 @@ class StagedKernel(ReductionKernel, ABC):
         """The slowest reduced index without a loop."""
         return next(index for index in stage.indices if index.name not in self.lowering.symbols)
 
-    def loop_range(self, stage: Stage, index: spec.Index, vector: tuple[str, int] = ("", 1)) -> LoopRange:
-        """The range of `index` by the conditions on indices; outer indices are defined in the lowering.
+    def loop_range(self, stage: Stage, index: spec.Index, scope: Scope, vector: tuple[str, int] = ("", 1)) -> LoopRange:
+        """The range of `index` by the conditions on indices, and on elements that are loaded in `scope`; outer indices
+        are defined in the lowering.
 
         `vector` is an index with its count of consecutive values: the range is then their union, and their conditions
         remain to be tested."""
         lowering, loop_symbol, (vector_index, count) = self.lowering, symbol(f"{index.name} of the loop"), vector
-        symbols = {**lowering.symbols, index.name: loop_symbol}
+        bounded = replace(lowering, symbols={**lowering.symbols, index.name: loop_symbol})
         start: Integer = integer(0)
         stop = self.problem.context.extent(index)
         implied: list[Expr] = []
@@ -234,11 +236,14 @@ class StagedKernel(ReductionKernel, ABC):
         for condition in stage.common_conditions():
             if free_indices(condition) & undefined or index.name not in free_indices(condition):
                 continue
-            bound = loop_bound(replace(lowering, symbols=symbols), condition, loop_symbol)
+            is_of_vector = count > 1 and vector_index in free_indices(condition)
+            bound = loop_bound(bounded, condition, loop_symbol)
+            if bound is None and not is_of_vector:
+                bound = loaded_bound(bounded, condition, loop_symbol, self.problem.context.extent(index), scope)
             if bound is None:
                 continue
             limit, is_last = bound.right, bound.operator == "<"
-            if count > 1 and vector_index in free_indices(condition):
+            if is_of_vector:
                 first = lowering.symbols[vector_index]
                 growth = slope(limit, first)
                 if growth is None:
@@ -281,7 +286,17 @@ class StagedKernel(ReductionKernel, ABC):
         del self.lowering.symbols[index.name]
 
     def accumulate_vector(self, stage: Stage, along: str, width: int, reads: Sequence[Read], scope: Scope) -> None:
-        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`."""
+        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`; of
+        elements with a key only where it is that of the results."""
+        keys = tuple(c for c in stage.common_conditions() if is_of_key(c) and along not in free_indices(c))
+        if keys:
+            condition = lower_condition(self.lowering, conjunction(keys) or keys[0], scope)
+            inner = Scope(scope, certain=False)
+            self.accumulate_vector(stage.without_conditions(keys), along, width, reads, inner)
+            append_section(scope, "key")
+            assert condition is not None, "an element is compared"
+            scope.nodes.append(Section("if_of_key", (If(condition, tuple(inner.nodes)),)))
+            return
         lowering = self.lowering
         first = lowering.symbols[along]
         lane = vector_lane(width, lowering)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
@@ -15,6 +16,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
+from cugen.plan.traversal.ragged import keyed_indices, ragged_indices
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
@@ -33,6 +35,8 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Statement
+
+MAX_SHARING_RESULTS = 8  # of the same gathered elements, which come from a cache after the first (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,25 @@ class ReductionProblem:
     def context(self) -> Context:
         return self.request.context
 
+    def planned_extent(self, index: spec.Index) -> int:
+        """The extent that work is distributed for: of a ragged range the average."""
+        return self._average_extent(index, ragged_indices)
+
+    def planned_terms(self, index: spec.Index) -> int:
+        """The terms along an index of a result that is one of several by key, on average."""
+        return min(self._average_extent(index, find) for find in (ragged_indices, keyed_indices))
+
+    def _average_extent(self, index: spec.Index, find: Callable[[Reduce], Mapping[str, frozenset[str]]]) -> int:
+        found = (_same(map(find, stage.reductions)) for stage in self.stages)
+        owners = {name for indices in found for name in indices.get(index.name, ())}
+        results = prod(self.context.planned_extent(i) for i in self.output_indices if i.name in owners)
+        return -(-self.context.planned_extent(index) // max(results, 1))
+
     def shares_elements(self, stage: Stage) -> bool:
         """Whether some reduction of the stage alone reads elements that several results share."""
         outputs, reduced = ({index.name for index in indices} for indices in (self.output_indices, stage.indices))
+        for indices in (ragged_indices, keyed_indices):
+            outputs -= frozenset[str]().union(*_same(map(indices, stage.reductions)).values())
         moving = (
             [r for r in _operand_reads((reduction,)) if free_indices(r) & reduced] for reduction in stage.reductions
         )
@@ -243,6 +263,17 @@ def _stage(
     indices = reductions[0].indices
     reduced = {index.name for index in indices}
     names = {*reduced, *output_names}
+    ragged, keyed = _same(map(ragged_indices, reductions)), _same(map(keyed_indices, reductions))
+
+    def indices_of(read: Read) -> frozenset[str]:
+        """The indices that an element is of, with those of its ragged range, or of its key where it is of columns:
+        results with other keys skip it."""
+        free = free_indices(read)
+        owned = free.union(*(owners for name, owners in ragged.items() if name in free))
+        by_key = frozenset[str]().union(*(owners for name, owners in keyed.items() if name in free))
+        columns = {sub.name for sub in _contiguous_subscripts(read, fused) if isinstance(sub, IndexValue)}
+        return owned | by_key if columns - reduced - by_key else owned
+
     reads = tuple(read for read in _operand_reads(reductions) if free_indices(read) & reduced)
     for read in reads:
         if not all(_has_own_elements(sub, reduced, indices, output_names, request) for sub in read.subscripts):
@@ -254,17 +285,22 @@ def _stage(
         source = "filtered textures" if has_samples else "indices"
         raise NotReductions(f"reduces array elements; here all values come from {source}")
     # What lacks an output index is shared by several results, and comes from a cache.
-    unshared = [read for read in moving if set(output_names) <= free_indices(read)]
-    largest = max(unshared, key=lambda read: len(free_indices(read) & names), default=None)
-    if largest is None or len(free_indices(largest) & names) < max(len(free_indices(read) & names) for read in reads):
-        raise NotReductions("reads each element for one result; here several results share every element")
+    unshared = [read for read in moving if set(output_names) <= indices_of(read)]
+    largest = max(unshared, key=lambda read: len(indices_of(read) & names), default=None)
+    if largest is None or len(indices_of(largest) & names) < max(len(indices_of(read) & names) for read in reads):
+        gathered = tuple(read for read in reads if _is_gathered_row(read, reduced, fused))
+        unshared = [read for read in gathered if _shares_few(indices_of(read), request)]
+        largest = max(unshared, key=lambda read: len(indices_of(read) & names), default=None)
+        if largest is None:
+            raise NotReductions("reads each element for one result; here several results share every element")
+        moving += gathered
     strides = _strides(largest, fused, names, request)
     fastest = _smallest(strides, request)
     if fastest is None:
         raise NotReductions(f"the contiguous dimension of {largest.array} depends on params")
-    rank = len(free_indices(largest) & names)
+    rank = len(indices_of(largest) & names)
     for read in unshared:
-        if len(free_indices(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
+        if len(indices_of(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
             continue
         if _smallest(_strides(read, fused, names, request), request) != fastest:
             raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
@@ -332,6 +368,34 @@ def _is_affine(read: Read, reduced: set[str], request: Request) -> bool:
     )
 
 
+def _is_gathered_row(read: Read, reduced: set[str], fused: FusedStatements) -> bool:
+    """Whether the read is of a row that is gathered along a reduced index, contiguous along an output index."""
+    if read.boundary is not None or read.exact or fused.arrays[read.array].space not in IN_MEMORY:
+        return False
+    contiguous = _contiguous_subscripts(read, fused)
+    is_row = any(isinstance(sub, IndexValue) and sub.name not in reduced for sub in contiguous)
+    return is_row and any(is_computed(sub) and free_indices(sub) & reduced for sub in read.subscripts)
+
+
+def _same(found: Iterable[Mapping[str, frozenset[str]]]) -> Mapping[str, frozenset[str]]:
+    """What was found in all reductions; nothing where they differ."""
+    first, *others = found
+    return first if all(other == first for other in others) else {}
+
+
+def _contiguous_subscripts(read: Read, fused: FusedStatements) -> tuple[Expr, ...]:
+    """The subscripts of dimensions along which elements are contiguous."""
+    pairs = zip(read.subscripts, fused.arrays[read.array].strides, strict=True)
+    return tuple(sub for sub, stride in pairs if stride == 1)
+
+
+def _shares_few(names: frozenset[str], request: Request) -> bool:
+    """Whether no more results read the same elements, of so many indices, than caches serve without much further
+    traffic."""
+    shared = (index for index in request.group.statements[0].indices if index.name not in names)
+    return prod(map(request.context.planned_extent, shared)) <= MAX_SHARING_RESULTS
+
+
 def _step(sub: Expr, name: str, request: Request) -> Integer | None:
     """What an index adds to a subscript with each of its values; None where that isn't constant."""
     symbols = {**request.context.symbols, **{index: symbol(index) for index in free_indices(sub)}}
@@ -364,10 +428,11 @@ def _smallest(strides: Mapping[str, Integer], request: Request) -> str | None:
 
 
 def _slowness(index: spec.Index, strides: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:
-    """A sort key: large strides first, the fastest index last; indices without a constant stride in written order."""
+    """A sort key: indices without a constant stride first, in written order, then large strides, the fastest index
+    last. What is gathered is so read once for all rows that it addresses."""
     stride = strides.get(index.name)
     if index.name == fastest:
         return (1, 0)
     if stride is None:
-        return (0, 0)
+        return (-1, 0)
     return (0, -max(bounds(stride, dict(request.context.ranges))[1], divisor(stride, request.context)))

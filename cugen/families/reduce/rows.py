@@ -115,7 +115,7 @@ class RowKernel(StagedKernel):
             return
         is_last = index == stage.indices[-2]
         unroll = config.unroll // self._trips(stage) if is_last else 0
-        loop = self.loop_range(stage, index)
+        loop = self.loop_range(stage, index, scope)
         is_distributed = is_last and config.outer_threads > 1
         first, step = (loop.start + self.y, config.outer_threads) if is_distributed else (loop.start, 1)
         outer = Loop(self.loop_index(loop, first, step), first, loop.stop, step, unroll_by=unroll)
@@ -136,7 +136,7 @@ class RowKernel(StagedKernel):
     def _row_loops(self, stage: Stage, scope: Scope) -> None:
         """The loops along the row: a scalar head up to the alignment of vectors, the vectors, and a scalar tail."""
         problem, lowering, width, index = self.problem, self.lowering, self.config.width, stage.fastest
-        loop = self.loop_range(stage, index)
+        loop = self.loop_range(stage, index, scope)
         reads = problem.vector_reads(stage, width) if width > 1 else []
         if width == 1 or not all(self._is_inside(read, loop) for read in reads):
             self._scalar_loop("scalars", self.with_named_stop(loop, scope), loop.start, scope)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import sympy
 
 from cugen.plan.intervals import bound_local, interval
-from cugen.plan.lowering.reads import unnamed
-from cugen.plan.nodes import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
+from cugen.plan.lowering.reads import lower_subscript, unnamed
+from cugen.plan.nodes import Assign, Comparison, Condition, For, Guard, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_guard, to_integer
+from cugen.plan.subscripts import COMPARISONS, computed_parts, to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, floor_quotient, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
@@ -157,6 +157,8 @@ def _loop(
     for condition in conditions:
         stays = is_unrolled or free_indices(condition) & later
         bound = None if stays else loop_bound(lowering, condition, symbol)
+        if bound is None and not stays:
+            bound = loaded_bound(lowering, condition, symbol, extent, scope)
         if bound is None:
             remaining.append(condition)
         elif bound.operator == "<":
@@ -199,7 +201,53 @@ def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.S
 
 def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
     """The condition as `symbol < e` or `symbol >= e`, if it is linear in the symbol."""
-    guard = to_guard(condition, lowering.symbols)
+    return _bound(to_guard(condition, lowering.symbols), symbol)
+
+
+def loaded_bound(
+    lowering: Lowering, condition: Expr, symbol: sympy.Symbol, extent: Integer, scope: Scope
+) -> Comparison | None:
+    """The same of a comparison with elements, which are loaded in `scope`, where the loop will be; the bound is named,
+    and between 0 and the symbol's extent, whatever the elements are. None where they depend on the symbol, or other
+    conditions may be what keeps them in bounds."""
+    match condition:
+        case Op(name="lt" | "le" | "gt" | "ge" as name, args=(left, right)):
+            sides = left, right
+        case _:
+            return None
+    parts = [part for side in sides for part in computed_parts(side)]
+    if not all(side.dtype.is_integer for side in sides) or not parts:
+        return None
+    if not all(_is_loaded_before(lowering, part, symbol) for part in parts):
+        return None
+    a, b = (lower_subscript(lowering, side, scope) for side in sides)
+    bound = _bound(Guard((Comparison(a, COMPARISONS[name], b),)), symbol)
+    if bound is None:
+        return None
+    # Of `i <= last` the bound is `last + 1`, which the type of `last` need not hold.
+    for less in (0, 1):
+        end = (bound.right - less).expand()
+        low, high = bounds(end, lowering.ranges)
+        if INT64.lowest <= low and high <= INT64.highest:
+            inside = Minimum(Maximum(end, integer(-less)), extent - less) + less
+            named = lowering.define("stop" if bound.operator == "<" else "start", inside, scope)
+            return Comparison(symbol, bound.operator, named)
+    return None
+
+
+def _is_loaded_before(lowering: Lowering, part: Expr, symbol: sympy.Symbol) -> bool:
+    """Whether a part of a comparison is an element that doesn't depend on a symbol, and is in bounds."""
+    if not isinstance(part, Read) or part.dtype.highest > INT64.highest:
+        return False
+    if any(next(computed_parts(sub), None) is not None for sub in part.subscripts):
+        return False
+    subscripts = tuple(to_integer(sub, lowering.symbols) for sub in part.subscripts)
+    if any(symbol in sub.free_symbols for sub in subscripts):
+        return False
+    return part.boundary is not None or not lowering.inside(subscripts, lowering.arrays[part.array].shape).terms
+
+
+def _bound(guard: Guard | None, symbol: sympy.Symbol) -> Comparison | None:
     if guard is None or len(guard.terms) != 1:
         return None
     (term,) = guard.terms

@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
-from math import prod
 from operator import is_
 
 from cugen.families.registry import families, is_specialised
-from cugen.machine import default_device, target
-from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Request
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
@@ -25,19 +23,20 @@ from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.indices.gathered_rows import with_gathered_rows
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.stored.gathered_matrices import with_all_matrices
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored.separable_windows import with_separable_windows
 from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, with_contraction_order
 from cugen.rewrite.sums.distributed_sums import with_distributed_sums
-from cugen.rewrite.sums.grouped_sums import operand_types, with_grouped_sums
+from cugen.rewrite.sums.grouped_sums import with_grouped_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.sums.short_rows import with_short_rows
-from cugen.rewrite.temporaries import storing_seconds
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.runs import group
+from cugen.schedule.splitting.prices import pays_for_all_matrices, seconds
 from cugen.schedule.splitting.single_statements import (
     is_placed,
     is_taken,
@@ -64,7 +63,8 @@ def with_canonical_form(spec: Spec) -> Spec:
 def with_taken_form(spec: Spec) -> Spec:
     """The spec in the form that families other than the fallbacks take most of, before statements are split: with
     nested reductions and operands in temporaries of their own, or without these."""
-    windows = with_separable_windows(_with_row_terms(_with_grouped_sums(spec)), is_placed)
+    products = _with_grouped_sums(_with_products_of_all_matrices(spec))
+    windows = with_separable_windows(_with_row_terms(products), is_placed)
     separate = _without_stored_loops(_with_unpacked_operands(with_hoisted_reductions(windows)))
     return _with_inlined_runs(_with_maps_in_epilogues(_with_inlined_operands(_with_split_dimensions(separate))))
 
@@ -122,6 +122,24 @@ def _is_better_unrolled(unrolled: Statement, statement: Statement, context: Cont
     return prefers or _is_taken_only(unrolled, statement, context)
 
 
+def _with_products_of_all_matrices(spec: Spec) -> Spec:
+    """The spec with products of all matrices that rows gather, where a family other than the fallbacks takes these, and
+    they take less time; the same object if there are none."""
+    arrays, statements = spec.arrays, list[Statement]()
+    for statement in spec.statements:
+        here = replace(spec, arrays=arrays)
+        steps = None if is_placed(statement, spec) else with_all_matrices(statement, here)
+        if steps is not None and pays_for_all_matrices(statement, steps, here):
+            staged = (*arrays, *(stored.array for stored in steps.stored))
+            context = make_context(replace(spec, arrays=staged))
+            if all(is_taken(stored.statement, context) for stored in steps.stored):
+                arrays = staged
+                statements += (stored.statement for stored in steps.stored)
+                statement = steps.statement
+        statements.append(statement)
+    return spec if arrays == spec.arrays else replace(spec, arrays=arrays, statements=tuple(statements))
+
+
 def _with_grouped_sums(spec: Spec) -> Spec:
     """The spec with sums over groups as sums over all their terms, where a family multiplies its partial sums by the
     groups' factors, or operands that are multiplied by them take less time than partial sums in memory; the same object
@@ -146,26 +164,8 @@ def _is_faster_joined(joined: Statement, statement: Statement, context: Context)
         return False
     steps = split[1]
     staged = _hoisted(replace(spec, statements=(statement,)))
-    by_steps = _seconds(replace(spec, arrays=(*spec.arrays, *steps.temporaries), statements=steps.statements))
-    return len(staged.statements) == 1 or by_steps < _seconds(staged)
-
-
-def _seconds(spec: Spec) -> float:
-    """The time of the launches of all statements, of which each but the last stores a temporary: multiply-adds at the
-    peak of the types that are multiplied, and the traffic of temporaries."""
-    context, device = make_context(spec), default_device(spec.target) or PLANNING_DEVICE
-    seconds, peaks = 0.0, dict(device.peaks)
-    for statement in spec.statements:
-        if types := operand_types(statement, spec):
-            widest = max(types, key=lambda dtype: dtype.bits).name.split("_")[0]
-            indices = dict.fromkeys((*statement.indices, *bound_indices(statement.value)))
-            terms = prod(context.planned_extent(index) for index in indices)
-            seconds += 2 * terms / peaks.get(f"tensor_{widest}", peaks["float32"])
-        array = spec.array(statement.target)
-        if array.is_temporary:
-            elements = prod(context.planned_extent(index) for index in statement.indices)
-            seconds += storing_seconds(elements * array.dtype.bytes, device)
-    return seconds
+    by_steps = seconds(replace(spec, arrays=(*spec.arrays, *steps.temporaries), statements=steps.statements))
+    return len(staged.statements) == 1 or by_steps < seconds(staged)
 
 
 def _is_taken_only(unrolled: Statement, statement: Statement, context: Context) -> bool:

@@ -1,0 +1,67 @@
+"""Reductions of which data decides the terms, each of one result: ranges whose ends are elements, as the rows of a
+sparse matrix in CSR format, and terms of one key, as the members of a cluster.
+
+y[r] = sum(value[i] * x[column[i]], i, where=i >= start[r] and i < start[r + 1])
+y[r, e] = sum(x[i, e], i, where=key[i] == r)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cugen.plan.subscripts import is_widening
+from cugen.spec.expressions import Cast, Expr, IndexValue, Op, Read, Reduce, conjuncts, free_indices, walk
+
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def ragged_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
+    """The reduced indices of such ranges, with the other indices that a range depends on: no two ranges need have the
+    same elements, so that these are of one result alone."""
+    reduced = {index.name for index in reduction.indices}
+    ends: dict[str, dict[str, frozenset[str]]] = {name: {} for name in reduced}
+    for condition in conjuncts(reduction.where):
+        match condition:
+            case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
+                for side, other, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
+                    name = _bare_index(side)
+                    is_element = other.dtype.is_integer and _reads(other)
+                    if name in reduced and is_element and not free_indices(other) & reduced:
+                        ends[name][direction[0]] = free_indices(other)
+    return {name: frozenset[str]().union(*found.values()) for name, found in ends.items() if len(found) == 2}
+
+
+def _bare_index(expr: Expr) -> str:
+    """The name of an index, in any type that holds its values; empty for other expressions."""
+    match expr:
+        case IndexValue(name=name):
+            return name
+        case Cast(arg=arg) if is_widening(expr):
+            return _bare_index(arg)
+    return ""
+
+
+def is_of_key(condition: Expr) -> bool:
+    """Whether a condition compares an element with what no element is part of."""
+    match condition:
+        case Op(name="eq", args=(left, right)) if left.dtype.is_integer and right.dtype.is_integer:
+            return _reads(left) != _reads(right)
+    return False
+
+
+def keyed_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
+    """The reduced indices of terms with a key, with the other indices that the key is compared with."""
+    reduced = {index.name for index in reduction.indices}
+    keyed: dict[str, frozenset[str]] = {}
+    for condition in filter(is_of_key, conjuncts(reduction.where)):
+        assert isinstance(condition, Op)
+        key, value = sorted(condition.args, key=_reads, reverse=True)
+        own = free_indices(key) & reduced
+        if len(own) == 1 and free_indices(value) and not free_indices(value) & reduced:
+            (name,) = own
+            keyed[name] = keyed.get(name, frozenset()) | free_indices(value)
+    return keyed
+
+
+def _reads(expr: Expr) -> bool:
+    return any(isinstance(node, Read) for node in walk(expr))
