@@ -26,7 +26,7 @@ from cugen.plan.subscripts import type_range
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, fresh, last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import converted, replaced
@@ -232,7 +232,7 @@ def _is_profitable(single: Single, reduction: Reduce, value: Expr, indices: tupl
         size(extents, inf) >= MIN_MULTIPLY_ADDS
         and size((index.name for index in reduction.indices), inf) >= _MIN_K
         and size(n_names, inf) >= _MIN_N
-        and size((index.name for index in indices), 1) * value.dtype.bytes <= MAX_TEMPORARY_BYTES
+        and size((index.name for index in indices), 1) * _stored_type(value, single).bytes <= MAX_OPERAND_BYTES
     )
 
 
@@ -243,8 +243,12 @@ def _matrix(single: Single, value: Expr, indices: tuple[Index, ...], taken: set[
     name = fresh(f"{array}_unfolded" if isinstance(value, Read) else f"{array}_operand", taken)
     what = f"{array} as it is read by: {statement.text}" if reads else f"operand of: {statement.text}"
     matrix = temporary(name, indices, value, what, statement, is_stored=True)
-    dtype = _chosen_type(value, single) or _narrowest_type(value)
+    dtype = _stored_type(value, single)
     return replace(matrix, array=replace(matrix.array, dtype=dtype), read=replace(matrix.read, dtype=dtype.compute))
+
+
+def _stored_type(value: Expr, single: Single) -> DType:
+    return _chosen_type(value, single) or _narrowest_type(value)
 
 
 def _chosen_type(value: Expr, single: Single) -> DType | None:

@@ -14,6 +14,7 @@ from cugen.spec.resolve.statements import dense_strides
 from cugen.spec.rewriting import rename
 
 MAX_TEMPORARY_BYTES = 1 << 29  # of an operand, or of partial results, that a rewriting stores (heuristic)
+MAX_OPERAND_BYTES = 1 << 31  # where a thread would loop over the terms of a result without it (heuristic)
 LAUNCH_SECONDS = 2.8e-6  # of a copy before a GEMM (measured on an H100)
 _COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 

@@ -17,6 +17,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.vector_body import vector_of
+from cugen.pieces.vectors import is_computed
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound, lower_condition
@@ -28,7 +29,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
 from cugen.plan.traversal.ragged import is_of_key
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, conjunction, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import replaced
 
 
@@ -286,16 +287,20 @@ class StagedKernel(ReductionKernel, ABC):
         del self.lowering.symbols[index.name]
 
     def accumulate_vector(self, stage: Stage, along: str, width: int, reads: Sequence[Read], scope: Scope) -> None:
-        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`; of
-        elements with a key only where it is that of the results."""
-        keys = tuple(c for c in stage.common_conditions() if is_of_key(c) and along not in free_indices(c))
-        if keys:
-            condition = lower_condition(self.lowering, conjunction(keys) or keys[0], scope)
+        """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`; where
+        conditions choose rows, only of those."""
+        has_gather = any(map(is_computed, (sub for read in reads for sub in read.subscripts)))
+        of_rows = (c for c in stage.common_conditions() if along not in free_indices(c))
+        chosen = tuple(c for c in of_rows if has_gather or is_of_key(c))
+        if chosen:
             inner = Scope(scope, certain=False)
-            self.accumulate_vector(stage.without_conditions(keys), along, width, reads, inner)
-            append_section(scope, "key")
-            assert condition is not None, "an element is compared"
-            scope.nodes.append(Section("if_of_key", (If(condition, tuple(inner.nodes)),)))
+            condition = lower_condition(self.lowering, chosen[0], scope)
+            self.accumulate_vector(stage.without_conditions(chosen[:1]), along, width, reads, inner)
+            append_section(scope, "condition")
+            if condition is None:
+                scope.nodes += inner.nodes
+            else:
+                scope.nodes.append(Section("if_chosen", (If(condition, tuple(inner.nodes)),)))
             return
         lowering = self.lowering
         first = lowering.symbols[along]

@@ -288,7 +288,7 @@ def _stage(
     unshared = [read for read in moving if set(output_names) <= indices_of(read)]
     largest = max(unshared, key=lambda read: len(indices_of(read) & names), default=None)
     if largest is None or len(indices_of(largest) & names) < max(len(indices_of(read) & names) for read in reads):
-        gathered = tuple(read for read in reads if _is_gathered_row(read, reduced, fused))
+        gathered = tuple(read for read in reads if _is_gathered_row(read, reductions, fused))
         unshared = [read for read in gathered if _shares_few(indices_of(read), request)]
         largest = max(unshared, key=lambda read: len(indices_of(read) & names), default=None)
         if largest is None:
@@ -368,13 +368,23 @@ def _is_affine(read: Read, reduced: set[str], request: Request) -> bool:
     )
 
 
-def _is_gathered_row(read: Read, reduced: set[str], fused: FusedStatements) -> bool:
-    """Whether the read is of a row that is gathered along a reduced index, contiguous along an output index."""
+def _is_gathered_row(read: Read, reductions: Sequence[Reduce], fused: FusedStatements) -> bool:
+    """Whether the read is of a row that is gathered along a reduced index, contiguous along an output index. Conditions
+    that may keep it in bounds must choose rows, of all reductions."""
     if read.boundary is not None or read.exact or fused.arrays[read.array].space not in IN_MEMORY:
         return False
+    reduced = {index.name for index in reductions[0].indices}
     contiguous = _contiguous_subscripts(read, fused)
-    is_row = any(isinstance(sub, IndexValue) and sub.name not in reduced for sub in contiguous)
-    return is_row and any(is_computed(sub) and free_indices(sub) & reduced for sub in read.subscripts)
+    columns = {sub.name for sub in contiguous if isinstance(sub, IndexValue)} - reduced
+    conditions = [conjuncts(reduction.where) for reduction in reductions]
+    of_elements = (c for c in conditions[0] if free_indices(c) & columns)
+    if any(set(c) != set(conditions[0]) for c in conditions) or any(map(_compares_elements, of_elements)):
+        return False
+    return bool(columns) and any(is_computed(sub) and free_indices(sub) & reduced for sub in read.subscripts)
+
+
+def _compares_elements(condition: Expr) -> bool:
+    return any(isinstance(node, Read) for node in walk(condition))
 
 
 def _same(found: Iterable[Mapping[str, frozenset[str]]]) -> Mapping[str, frozenset[str]]:

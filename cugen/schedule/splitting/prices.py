@@ -10,7 +10,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.context import Context, make_context
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
 from cugen.rewrite.sums.grouped_sums import operand_types
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, storing_seconds
+from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, storing_seconds
 from cugen.spec.expressions import bound_indices
 from cugen.spec.model import Spec, Statement
 
@@ -49,7 +49,7 @@ def pays_for_all_matrices(statement: Statement, steps: AllMatrices, spec: Spec) 
     staged = replace(spec, arrays=arrays, statements=tuple(stored.statement for stored in steps.stored))
     context, device = make_context(staged), device_of(spec)
     stored_bytes = (prod(map(context.planned, context.arrays[s.array.name].shape)) for s in steps.stored)
-    if max(stored_bytes) * max(s.array.dtype.bytes for s in steps.stored) > MAX_TEMPORARY_BYTES:
+    if max(stored_bytes) * max(s.array.dtype.bytes for s in steps.stored) > MAX_OPERAND_BYTES:
         return False
     matrices = [context.arrays[name] for name in steps.gathered]
     matrix_bytes = sum(prod(map(context.planned, matrix.shape)) * matrix.dtype.bytes for matrix in matrices)

@@ -132,7 +132,7 @@ class BoundsChecker:
             case Reduce() | Scan():
                 return self._in_loop(expr, context, bounds, tested)
             case Select(condition=condition):
-                chosen = iter((tested, *(tested | _arrays(condition),) * 2))
+                chosen = iter((tested, *(tested | _compared_arrays(condition),) * 2))
                 return rebuild(expr, lambda child: self._in_loops(child, context, bounds, next(chosen)))
         made = rebuild(expr, lambda child: self._in_loops(child, context, bounds, tested))
         if not isinstance(made, Read) or made.boundary is not None:
@@ -148,7 +148,7 @@ class BoundsChecker:
         inner_bounds = (*bounds, *((part, True) for part in parts if free_indices(part) & names))
         if isinstance(loop, Scan):
             inner_bounds = (*inner_bounds, (_order(loop), True))
-        others = frozenset[str]().union(*(_arrays(part) for part in parts if not free_indices(part) & names))
+        others = frozenset[str]().union(*(_compared_arrays(part) for part in parts if not free_indices(part) & names))
         unguarded = replace(context, indices=(), guards=(), cases=self._assumptions.cases)
         unguarded = self._binding(unguarded, (*context.indices, *indices))
         where = (self._with_guards(unguarded, bounds), bounds, tested)
@@ -315,6 +315,13 @@ def _order(scan: Scan) -> Expr:
 
 def _arrays(expr: Expr) -> frozenset[str]:
     return frozenset(node.array for node in walk(expr) if isinstance(node, Read))
+
+
+def _compared_arrays(condition: Expr) -> frozenset[str]:
+    """The arrays whose elements a condition may keep from being subscripts: not those that it subscripts by itself."""
+    if isinstance(condition, Read):
+        return frozenset((condition.array,))
+    return frozenset[str]().union(*map(_compared_arrays, children(condition)))
 
 
 def _has_read(expr: Expr) -> bool:
