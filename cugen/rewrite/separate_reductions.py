@@ -18,7 +18,7 @@ from math import prod
 
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, fresh, last_request, last_single, steps_of, temporary
 from cugen.spec.expressions import Expr, Op, Reduce, children, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import rebuild, replaced
@@ -27,8 +27,11 @@ _MIN_MULTIPLY_ADDS = 1 << 26  # of each product, which take longer than a launch
 _MIN_TERMS = 32  # arithmetic per element of a temporary of the output's size that outweighs its traffic (heuristic)
 
 
-def separated(single: Single, takes: Callable[[Request], bool]) -> Steps | None:
-    """The steps; None where no choice of the last reduction gives a statement that a GEMM `takes`."""
+def separated(
+    single: Single, takes: Callable[[Request], bool], stores: Callable[[Single], Steps | None]
+) -> Steps | None:
+    """The steps; None where no choice of the last reduction gives a statement that a GEMM `takes`, or takes once an
+    operand is stored: `stores`."""
     reductions = tuple(dict.fromkeys(_outermost(single.statement.value)))
     if single.schedule != Schedule() or len(reductions) < 2 or single.is_specialised(single.request()):
         return None
@@ -39,10 +42,14 @@ def separated(single: Single, takes: Callable[[Request], bool]) -> Steps | None:
             steps = _steps(single, stored)
             if takes(last_request(single, steps)):
                 return steps
+            if of_last := stores(last_single(single, steps)):
+                return _followed_by(steps, of_last)
     return None
 
 
-def with_separate_products(single: Single, takes: Callable[[Request], bool]) -> Steps | None:
+def with_separate_products(
+    single: Single, takes: Callable[[Request], bool], stores: Callable[[Single], Steps | None]
+) -> Steps | None:
     """The steps of sums with one product each; None where no sum has several, where they take less time than launches,
     and where a GEMM doesn't take the last."""
     statement = single.statement
@@ -51,7 +58,7 @@ def with_separate_products(single: Single, takes: Callable[[Request], bool]) -> 
     terms = prod(map(single.context.max_extent, (*statement.indices, *(i for r in sums[:1] for i in r.indices))))
     if separate.value == statement.value or terms < _MIN_MULTIPLY_ADDS:
         return None
-    return separated(replace(single, statement=separate), takes)
+    return separated(replace(single, statement=separate), takes, stores)
 
 
 def _of_one_product(expr: Expr) -> Expr:
@@ -76,6 +83,16 @@ def _outermost(expr: Expr) -> Iterator[Reduce]:
     else:
         for part in children(expr):
             yield from _outermost(part)
+
+
+def _followed_by(steps: Steps, of_last: Steps) -> Steps:
+    """The steps, with others in place of the last."""
+    return replace(
+        steps,
+        statements=(*steps.statements[:-1], *of_last.statements),
+        temporaries=(*steps.temporaries, *of_last.temporaries),
+        open=(*steps.open, *of_last.open),
+    )
 
 
 def _is_profitable(reduction: Reduce, names: set[str], single: Single) -> bool:

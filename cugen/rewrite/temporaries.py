@@ -72,9 +72,14 @@ def storing_seconds(copied_bytes: int, device: Device) -> float:
 
 def last_request(single: Single, steps: Steps) -> Request:
     """The last of the steps as a kernel of its own."""
+    return last_single(single, steps).request(steps.open)
+
+
+def last_single(single: Single, steps: Steps) -> Single:
+    """The last of the steps as a statement of its own."""
     spec = single.context.spec
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
-    return replace(single, context=context, statement=steps.statements[-1]).request(steps.open)
+    return replace(single, context=context, statement=steps.statements[-1])
 
 
 def fresh(name: str, taken: set[str]) -> str:

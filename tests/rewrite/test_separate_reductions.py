@@ -53,6 +53,28 @@ def test_a_gemm_takes_one_sum_and_reads_the_others(text: str, families: list[str
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+EDGES = """
+target: sm_90a
+params: {E: 16000, V: 300, F: 64, G: 72}
+arrays:
+  s: {shape: [E], dtype: int32}
+  t: {shape: [E], dtype: int32}
+  x: {shape: [V, F], dtype: float16}
+  w: {shape: [G, 2, F], dtype: float16}
+  y: {shape: [E, G], dtype: float16}
+compute: y[e, g] = relu(sum(x[s[e], f] * w[g, 0, f] + x[t[e], f] * w[g, 1, f], f))
+"""
+
+
+@pytest.mark.slow
+def test_products_of_gathered_rows_are_gemms_of_copies() -> None:
+    """As of the two ends of an edge."""
+    kernel = kernel_of(EDGES)
+    assert families_of(kernel).count("wgmma") == 2
+    assert set(families_of(kernel)) <= {"map", "transpose", "wgmma"}
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
 def test_short_sums_of_the_output_s_size_are_not_worth_a_store() -> None:
     assert families_of(kernel_of(GATED.replace("K: 300", "K: 8"))) == ["tiled"]
 

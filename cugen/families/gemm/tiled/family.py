@@ -58,6 +58,9 @@ def split(single: Single) -> Steps | None:
     def is_faster_separated(request: Request) -> bool:
         return is_taken_by_others(request) and (gemm.uses_tensor_cores(request) or _leaves_sms_idle(single))
 
+    def with_stored(last: Single) -> Steps | None:
+        return with_stored_operands(last, is_taken)
+
     is_placed = _has_placed_operands(single)
     is_tiled = not is_placed and FAMILY.takes(single.request())
     return (
@@ -67,8 +70,9 @@ def split(single: Single) -> Steps | None:
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
-        or (with_separate_products(single, is_faster_separated) if is_tiled else None)
-        or separated(single, is_taken_by_others)
+        or (with_separate_products(single, is_faster_separated, with_stored) if is_tiled else None)
+        or (None if is_tiled or is_placed else with_separate_products(single, is_taken_by_others, with_stored))
+        or separated(single, is_taken_by_others, with_stored)
     )
 
 
