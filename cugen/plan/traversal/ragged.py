@@ -7,7 +7,7 @@ y[r, e] = sum(x[i, e], i, where=key[i] == r)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from cugen.plan.subscripts import is_widening
 from cugen.spec.expressions import Cast, Expr, IndexValue, Op, Read, Reduce, conjuncts, free_indices, walk
@@ -24,20 +24,23 @@ def ragged_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
         match condition:
             case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
                 for side, other, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
-                    name = _bare_index(side)
+                    name = _shifted_index(side, reduced)
                     is_element = other.dtype.is_integer and _reads(other)
                     if name in reduced and is_element and not free_indices(other) & reduced:
                         ends[name][direction[0]] = free_indices(other)
     return {name: frozenset[str]().union(*found.values()) for name, found in ends.items() if len(found) == 2}
 
 
-def _bare_index(expr: Expr) -> str:
-    """The name of an index, in any type that holds its values; empty for other expressions."""
+def _shifted_index(expr: Expr, reduced: Set[str]) -> str:
+    """The name of a reduced index, to which no other one is added, as in `part * chunk + i`; empty for others."""
     match expr:
         case IndexValue(name=name):
             return name
         case Cast(arg=arg) if is_widening(expr):
-            return _bare_index(arg)
+            return _shifted_index(arg, reduced)
+        case Op(name="add", args=args) if not any(map(_reads, args)):
+            moving = [arg for arg in args if free_indices(arg) & reduced]
+            return _shifted_index(moving[0], reduced) if len(moving) == 1 else ""
     return ""
 
 

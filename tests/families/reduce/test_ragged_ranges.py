@@ -115,6 +115,11 @@ def test_threads_share_a_range_of_the_average_length(planned) -> None:
     assert planned(ragged("a sum", 1000, 3_200_000)).block == (1024, 1, 1)
 
 
+def test_few_long_ranges_are_reduced_in_parts(made) -> None:
+    first, last = made(ragged("a sum", 3, 2_000_000)).plan.kernels
+    assert (first.family, last.family) == ("reduce", "reduce")
+
+
 def test_ranges_that_several_results_share_are_not_of_one(reasons) -> None:
     """Of an end alone: the elements before it are of all results after it."""
     text = ragged("a sum").replace("i >= ends[r] and ", "")
