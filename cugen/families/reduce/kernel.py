@@ -29,7 +29,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
 from cugen.plan.traversal.ragged import is_of_key
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, conjuncts, free_indices, walk
 from cugen.spec.rewriting import replaced
 
 
@@ -240,7 +240,8 @@ class StagedKernel(ReductionKernel, ABC):
             is_of_vector = count > 1 and vector_index in free_indices(condition)
             bound = loop_bound(bounded, condition, loop_symbol)
             if bound is None and not is_of_vector:
-                bound = loaded_bound(bounded, condition, loop_symbol, self.problem.context.extent(index), scope)
+                extent, first = self.problem.context.extent(index), conjuncts(stage.reductions[0].where)[0]
+                bound = loaded_bound(bounded, condition, loop_symbol, extent, scope, tuple(walk(first)))
             if bound is None:
                 continue
             limit, is_last = bound.right, bound.operator == "<"

@@ -16,7 +16,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
-from cugen.plan.traversal.ragged import keyed_indices, ragged_indices
+from cugen.plan.traversal.ragged import has_nested_ranges, keyed_indices, ragged_indices
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
@@ -263,6 +263,8 @@ def _stage(
     indices = reductions[0].indices
     reduced = {index.name for index in indices}
     names = {*reduced, *output_names}
+    if any(map(has_nested_ranges, reductions)):
+        raise NotReductions("reduces ranges of the same elements for all other reduced indices")
     ragged, keyed = _same(map(ragged_indices, reductions)), _same(map(keyed_indices, reductions))
 
     def indices_of(read: Read) -> frozenset[str]:

@@ -9,7 +9,7 @@ from cugen.families.staged import config as configs
 from cugen.families.staged.config import StagedConfig, choose_config, shared_bytes, walk_unasked, windows_unasked
 from cugen.families.staged.kernel import StagedBuilder
 from cugen.pieces.grid import AXES, MAX_BLOCK_Z, fastest_first
-from cugen.plan.traversal.ragged import ragged_indices
+from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.rewrite.align_reductions import with_common_indices
 from cugen.spec.expressions import Reduce, Scan, walk
 
@@ -41,7 +41,7 @@ def _config(request: Request) -> StagedConfig | Refusal:
     if placed := tuple(array.name for array in request.touched() if array.memory.space == "shared"):
         return choose_config(request, order, placed)
     if any(
-        isinstance(node, Reduce) and ragged_indices(node) for s in request.group.statements for node in walk(s.value)
+        isinstance(node, Reduce) and has_ragged_range(node) for s in request.group.statements for node in walk(s.value)
     ):
         return Refusal("stages what all results read; ranges that end at elements are reduced by `reduce`")
     walked = walk_unasked(request, order)

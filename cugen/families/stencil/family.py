@@ -15,7 +15,7 @@ from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
-from cugen.plan.traversal.ragged import ragged_indices
+from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, walk
 
 TUNABLES = (VECTOR, ROWS)
@@ -86,7 +86,7 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
         for node in walk(statement.value):
             if isinstance(node, Scan):
                 yield Refusal("takes no scans")
-            if isinstance(node, Reduce) and ragged_indices(node) and request.schedule.family != "stencil":
+            if isinstance(node, Reduce) and has_ragged_range(node) and request.schedule.family != "stencil":
                 yield Refusal("reads windows of the same size; ranges that end at elements are reduced by `reduce`")
             if isinstance(node, Read) and any(isinstance(n, Read) for sub in node.subscripts for n in walk(sub)):
                 yield Refusal(f"gathers from {node.array}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sympy
@@ -16,8 +17,10 @@ from cugen.plan.subscripts import COMPARISONS, computed_parts, to_guard, to_inte
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, floor_quotient, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
+    Boundary,
     Const,
     Expr,
+    IndexValue,
     Local,
     Op,
     Read,
@@ -29,6 +32,7 @@ from cugen.spec.expressions import (
     free_indices,
     walk,
 )
+from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, FLOAT32, INT64, DType
 
 if TYPE_CHECKING:
@@ -158,7 +162,8 @@ def _loop(
         stays = is_unrolled or free_indices(condition) & later
         bound = None if stays else loop_bound(lowering, condition, symbol)
         if bound is None and not stays:
-            bound = loaded_bound(lowering, condition, symbol, extent, scope)
+            evaluated = tuple(walk(conjuncts(reduction.where)[0]))
+            bound = loaded_bound(lowering, condition, symbol, extent, scope, evaluated)
         if bound is None:
             remaining.append(condition)
         elif bound.operator == "<":
@@ -205,11 +210,18 @@ def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Com
 
 
 def loaded_bound(
-    lowering: Lowering, condition: Expr, symbol: sympy.Symbol, extent: Integer, scope: Scope
+    lowering: Lowering,
+    condition: Expr,
+    symbol: sympy.Symbol,
+    extent: Integer,
+    scope: Scope,
+    evaluated: Collection[Expr] = (),
 ) -> Comparison | None:
-    """The same of a comparison with elements, which are loaded in `scope`, where the loop will be; the bound is named,
-    and between 0 and the symbol's extent, whatever the elements are. None where they depend on the symbol, or other
-    conditions may be what keeps them in bounds."""
+    """The same of a comparison with elements that don't depend on the symbol. They are loaded in `scope`, where the
+    loop will be; the bound is named, and between 0 and the symbol's extent, whatever the elements are.
+
+    Other conditions may be what keeps the elements in bounds: those that aren't `evaluated` for each term are the
+    nearest ones that are."""
     match condition:
         case Op(name="lt" | "le" | "gt" | "ge" as name, args=(left, right)):
             sides = left, right
@@ -218,9 +230,18 @@ def loaded_bound(
     parts = [part for side in sides for part in computed_parts(side)]
     if not all(side.dtype.is_integer for side in sides) or not parts:
         return None
-    if not all(_is_loaded_before(lowering, part, symbol) for part in parts):
+    if not all(_is_loadable(lowering, part, symbol) for part in parts):
         return None
-    a, b = (lower_subscript(lowering, side, scope) for side in sides)
+
+    def inside(node: Expr) -> Expr | None:
+        if not isinstance(node, Read) or node in evaluated:
+            return None
+        subscripts = tuple(replaced(sub, inside) for sub in node.subscripts)
+        if node.boundary is not None or _is_inside(lowering, node):
+            return replace(node, subscripts=subscripts)
+        return replace(node, subscripts=subscripts, boundary=Boundary("clamp"))
+
+    a, b = (lower_subscript(lowering, replaced(side, inside), scope) for side in sides)
     bound = _bound(Guard((Comparison(a, COMPARISONS[name], b),)), symbol)
     if bound is None:
         return None
@@ -229,22 +250,26 @@ def loaded_bound(
         end = (bound.right - less).expand()
         low, high = bounds(end, lowering.ranges)
         if INT64.lowest <= low and high <= INT64.highest:
-            inside = Minimum(Maximum(end, integer(-less)), extent - less) + less
-            named = lowering.define("stop" if bound.operator == "<" else "start", inside, scope)
+            within = Minimum(Maximum(end, integer(-less)), extent - less) + less
+            named = lowering.define("stop" if bound.operator == "<" else "start", within, scope)
             return Comparison(symbol, bound.operator, named)
     return None
 
 
-def _is_loaded_before(lowering: Lowering, part: Expr, symbol: sympy.Symbol) -> bool:
-    """Whether a part of a comparison is an element that doesn't depend on a symbol, and is in bounds."""
+def _is_loadable(lowering: Lowering, part: Expr, symbol: sympy.Symbol) -> bool:
+    """Whether a part of a comparison is an element that is known before a loop over the symbol."""
     if not isinstance(part, Read) or part.dtype.highest > INT64.highest:
         return False
-    if any(next(computed_parts(sub), None) is not None for sub in part.subscripts):
+    indices = {node.name for node in walk(part) if isinstance(node, IndexValue)}
+    return all(symbol not in lowering.symbols[name].free_symbols for name in indices)
+
+
+def _is_inside(lowering: Lowering, read: Read) -> bool:
+    """Whether an element is in bounds for all values of the indices."""
+    if any(next(computed_parts(sub), None) is not None for sub in read.subscripts):
         return False
-    subscripts = tuple(to_integer(sub, lowering.symbols) for sub in part.subscripts)
-    if any(symbol in sub.free_symbols for sub in subscripts):
-        return False
-    return part.boundary is not None or not lowering.inside(subscripts, lowering.arrays[part.array].shape).terms
+    subscripts = tuple(to_integer(sub, lowering.symbols) for sub in read.subscripts)
+    return not lowering.inside(subscripts, lowering.arrays[read.array].shape).terms
 
 
 def _bound(guard: Guard | None, symbol: sympy.Symbol) -> Comparison | None:

@@ -31,6 +31,24 @@ def ragged_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
     return {name: frozenset[str]().union(*found.values()) for name, found in ends.items() if len(found) == 2}
 
 
+def has_ragged_range(reduction: Reduce) -> bool:
+    """Whether elements are the ends of a range that it reduces."""
+    return bool(ragged_indices(reduction)) or has_nested_ranges(reduction)
+
+
+def has_nested_ranges(reduction: Reduce) -> bool:
+    """Whether elements that other reduced indices number end a range, as those of the cells around a particle do."""
+    reduced = {index.name for index in reduction.indices}
+    for condition in conjuncts(reduction.where):
+        match condition:
+            case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
+                for side, other in ((left, right), (right, left)):
+                    others = free_indices(other) & (reduced - {_shifted_index(side, reduced)})
+                    if _shifted_index(side, reduced) in reduced and _reads(other) and others:
+                        return True
+    return False
+
+
 def _shifted_index(expr: Expr, reduced: Set[str]) -> str:
     """The name of a reduced index, to which no other one is added, as in `part * chunk + i`; empty for others."""
     match expr:

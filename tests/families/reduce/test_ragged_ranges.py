@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import cugen
+from cugen.plan.nodes import For
+from cugen.plan.traversal.walking import walk_nodes
 
 RANGES = """
 params: {{R: {rows}, Z: {count}, N: {columns}}}
@@ -137,3 +139,36 @@ arrays:
 compute: "y[r] = sum(value[i], i, where=r > 0 and i >= ends[r - 1] and i < ends[r])"
 """
     )
+
+
+CELLS = """
+params: {C: 12, N: 90, K: 5}
+arrays:
+  start: {shape: [C + 1], dtype: int32}
+  near: {shape: [C, K], dtype: int32}
+  x: {shape: [N], dtype: float32}
+  cell: {shape: [N], dtype: int32}
+  f: {shape: [N], dtype: float32}
+compute: "f[i] = sum(sum(abs(x[i] - x[j]), j, where=start[near[cell[i], k]] <= j and j < start[near[cell[i], k] + 1]), k)"
+"""
+
+
+def test_ranges_of_the_cells_around_a_particle_bound_its_loops(planned) -> None:
+    kernel = planned(CELLS)
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    assert kernel.family == "direct"
+    assert [str(loop.start) for loop in loops] == ["0", "start_"]
+
+
+def test_the_cell_after_the_last_has_no_end() -> None:
+    """What one condition reads, the other keeps in bounds: there is no `start[C + 1]`."""
+    random = np.random.default_rng(5)
+    start = np.sort(random.integers(0, 91, 13)).astype(np.int32)
+    start[[0, -1]] = 0, 90
+    near, cell = random.integers(0, 13, (12, 5)).astype(np.int32), random.integers(0, 12, 90).astype(np.int32)
+    x = random.integers(0, 9, 90).astype(np.float32)
+    ends = [*start, 90]
+    expected = [sum(abs(x[i] - x[start[c] : ends[c + 1]]).sum() for c in near[cell[i]]) for i in range(90)]
+    arrays = {"start": start, "near": near, "x": x, "cell": cell}
+    f = cugen.run("cugen: 1\nkernel: cells" + CELLS, arrays, device="cpu")["f"]
+    assert (f == np.array(expected)).all()
