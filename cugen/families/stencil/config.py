@@ -234,8 +234,10 @@ def load_width(request: Request, array: Array, footprint: Footprint, along: str)
     """The widest load along an index from any row of the footprint, in elements."""
     if array.space == "texture":
         return 1
-    steps = [s for axis, s in zip(footprint.axes, array.strides, strict=True) if axis.index != along]
-    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
+    context = request.context
+    dimensions = zip(footprint.axes, array.strides, array.shape, strict=True)
+    steps = (s for axis, s, extent in dimensions if axis.index != along and context.static(extent) != 1)
+    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, context) for step in steps))
 
 
 def _rows(
