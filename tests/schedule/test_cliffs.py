@@ -406,3 +406,77 @@ def test_results_that_a_map_reads_in_runs_are_computed_where_they_are_read(lengt
 def test_results_in_runs_are_right_where_they_are_read():
     (spec,) = load_text(CODES % (37, "32 * N", "c[2 * i] * 16 + c[2 * i + 1]"))
     assert passes(spec)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("middle", "last", "dtype", "block"),
+    [(64, 2, "float32", (1, 8, 32)), (65, 3, "float32", (3, 4, 16)), (33, 4, "float16", (1, 1, 64))],
+)
+def test_blocks_of_a_few_columns_have_those_of_several_outer_indices(middle, last, dtype, block):
+    """A block for each outer index would end after a few loads, and take longer to start."""
+    text = "x [M, N, K]; y [M, K]; z [M, K]", "y[i, k] = sum(x[i, j, k], j)\nz[i, k] = max(x[i, j, k], j)"
+    spec = spec_of(f"M: 262144, N: {middle}, K: {last}", *text, dtype=dtype)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("reduce", block)
+    assert passes(spec_of(f"M: 1237, N: {middle}, K: {last}", *text, dtype=dtype))
+
+
+def test_positions_in_a_few_columns_are_those_of_each_outer_index():
+    spec = spec_of("M: 12007, N: 70, K: 3", "x [M, N, K]; y [M, K]", "y[i, k] = argmax(x[i, j, k], j)")
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.block[2] > 1
+    assert passes(spec)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("sizes", "shapes", "value", "block"),
+    [
+        ("B: {}, C: 3, P: 28", "x [B, C, 8 * P, 8 * P]; y [B, C, P, P]", "x[b, c, 8 * p + r, 8 * q + s]", (1, 8, 32)),
+        ("B: {}, C: 9, P: 4", "x [B, C, 4 * P, 8]; y [B, C, P, 1]", "x[b, c, 4 * p + r, 8 * q + s]", (1, 4, 1)),
+    ],
+)
+def test_a_block_of_small_windows_has_several_of_them(sizes, shapes, value, block):
+    rows = 4 if block[1] == 4 else 8
+    extents = f"indices: {{r: {rows}, s: 8}}"
+    statement = f"y[b, c, p, q] = mean({value}, r, s)"
+    spec = spec_of(sizes.format(16), shapes, statement, extents)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.block == block
+    assert passes(spec_of(sizes.format(3), shapes, statement, extents))
+
+
+STATISTICS = "m[{0}] = mean(x[{1}], {2})\nv[{0}] = var(x[{1}], {2})"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shapes", "statistics"),
+    [
+        ("B: 256, C: 2048, S: 49", "x [B, C, S]; m [C]; v [C]", ("c", "b, c, s", "b, s")),
+        ("B: 32, C: 32, S: 3136", "x [B, S, C, 16]; m [B, C]; v [B, C]", ("b, g", "b, s, g, c", "s, c")),
+        ("B: 32, C: 32, S: 3136", "x [B, S, 16 * C]; m [B, C]; v [B, C]", ("b, g", "b, s, 16 * g + c", "s, c")),
+    ],
+    ids=["of a batch", "of groups", "of groups of channels"],
+)
+def test_means_and_variances_over_several_indices_read_what_they_reduce_once(sizes, shapes, statistics):
+    """They were five launches, which read it three times."""
+    extents = "indices: {c: 16, g: C}" if "16 * C" in shapes else ""
+    statements = STATISTICS.format(*statistics)
+    assert families_of(spec_of(sizes, shapes, statements, extents)) == ["rowwise"]
+    assert passes(spec_of("B: 3, C: 7, S: 49", shapes, statements, extents))
+
+
+@pytest.mark.parametrize("shape", ["[N]", "[1, N]", "[N, 1]", "[N, 1, 1]"])
+def test_an_index_of_extent_one_leaves_a_stencil_its_vectors(shape):
+    rank = shape.count(",") + 1
+    place = shape.strip("[]").split(", ").index("N")
+    index = ["abc"[number] for number in range(rank)]
+    index[place] = "n"
+    read = [*index]
+    read[place] = "n + r - 8"
+    text = f"image {shape}; h [17]; y {shape}", f"y[{', '.join(index)}] = sum(image[{', '.join(read)}] * h[r], r)"
+    (launch,) = generate(spec_of("N: 4000000", *text), analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("stencil", (128, 1, 1))
+    assert any("4 outputs per thread" in reason for reason in launch.reasons)
+    assert passes(spec_of("N: 1237", *text))
