@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from cugen.kernel import generate
@@ -480,3 +482,36 @@ def test_an_index_of_extent_one_leaves_a_stencil_its_vectors(shape):
     assert (launch.family, launch.block) == ("stencil", (128, 1, 1))
     assert any("4 outputs per thread" in reason for reason in launch.reasons)
     assert passes(spec_of("N: 1237", *text))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("length", "statement", "families", "threads"),
+    [
+        (5, "y[i, j] = cumsum(x[i, j], j)", ["scan"], 512),
+        (17, "y[i, j] = cumsum(x[i, j], j)", ["scan"], 512),
+        (2, "y[i, j] = softmax(x[i, j], j)", ["rowwise"], 256),
+        (64, "y[i, j] = softmax(x[i, j], j)", ["rowwise"], 128),
+    ],
+)
+def test_a_block_of_short_rows_moves_enough_bytes_to_outlast_its_start(length, statement, families, threads):
+    spec = spec_of(f"M: 4194305, N: {length}", "x [M, N]; y [M, N]", statement)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert ([launch.family], math.prod(launch.block)) == (families, threads)
+    assert passes(spec_of(f"M: 4099, N: {length}", "x [M, N]; y [M, N]", statement))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("length", "columns", "block"), [(8, 4, (1, 1, 64)), (64, 3, (4, 1, 32))])
+def test_scans_along_a_few_columns_have_those_of_several_outer_indices(length, columns, block):
+    """A block for each outer index had one thread, or four."""
+    text = "x [M, N, K]; y [M, N, K]", "y[i, j, k] = cumsum(x[i, j, k], j)"
+    (launch,) = generate(spec_of(f"M: 197152, N: {length}, K: {columns}", *text), analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("scan", block)
+    assert passes(spec_of(f"M: 70001, N: {length // 4}, K: {columns}", *text))
+
+
+@pytest.mark.parametrize(("side", "family"), [(8, "map"), (16, "map"), (32, "transpose")])
+def test_small_matrices_of_bytes_are_transposed_without_a_tile_for_each(side, family):
+    text = f"x [M, {side}, {side}]; y [M, {side}, {side}]", "y[m, b, a] = x[m, a, b]"
+    assert families_of(spec_of("M: 100000", *text, dtype="uint8")) == [family]
