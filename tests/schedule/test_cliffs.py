@@ -515,3 +515,13 @@ def test_scans_along_a_few_columns_have_those_of_several_outer_indices(length, c
 def test_small_matrices_of_bytes_are_transposed_without_a_tile_for_each(side, family):
     text = f"x [M, {side}, {side}]; y [M, {side}, {side}]", "y[m, b, a] = x[m, a, b]"
     assert families_of(spec_of("M: 100000", *text, dtype="uint8")) == [family]
+
+
+@pytest.mark.parametrize("exponent", ["k", "2 * k + 1", "k - 2"])
+def test_powers_by_the_index_of_a_short_sum_are_those_by_literals(exponent):
+    """`c[0] + c[1] * x[m] + c[2] * x[m] ** 2` has multiplications; its terms as a sum had calls of `powf`."""
+    value = f"y[m] = sum(c[k] * x[m] ** ({exponent}), k)"
+    spec = spec_of("M: 1003", "x [M]; c [4]; y [M]", value)
+    assert families_of(spec) == ["map"]
+    assert "powf" not in generate(spec, analysis=False).source
+    assert passes(spec)
