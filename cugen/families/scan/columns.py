@@ -26,7 +26,7 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
 @dataclass(frozen=True, slots=True)
 class ColumnConfig:
     """`threads` along adjacent columns, each with `width` of them; `threads_per_column` along the scan, each with
-    `vectors` consecutive elements of a column per iteration; `outer` along the next index if none share a column."""
+    `vectors` consecutive elements of a column per iteration; `outer` along the next index."""
 
     threads: int
     threads_per_column: int
@@ -74,6 +74,8 @@ class ColumnScan:
         if config.threads_per_column > 1:
             columns = (config.width,) if config.width > 1 else ()
             column = (self.registers.element_counter.symbol,) if config.width > 1 else ()
+            if config.outer > 1:
+                columns, column = (*columns, config.outer), (*column, thread("z", config.outer, lowering))
             sizes = (*columns, config.partials, config.threads)
             self.exchange = Exchange(self.thread_scan, self.loop, sizes, lambda group: (*column, group, self.x))
 
@@ -103,12 +105,10 @@ class ColumnScan:
         node = define_index(fastest.name, number * config.width, extent, lowering, name_hint=name_hint)
         nodes.append(node)
         if not divides(config.threads * config.width, extent, context):
-            inside = Comparison(node.index.symbol, "<", extent)
-            if config.threads_per_column == 1:
-                terms.append(inside)
-            else:
-                self.in_bounds = (inside,)
-        if terms:
+            terms.append(Comparison(node.index.symbol, "<", extent))
+        if config.threads_per_column > 1:
+            self.in_bounds = tuple(terms)
+        elif terms:
             nodes.append(ReturnUnless(Guard(tuple(terms))))
         if config.lanes_per_column > 1:
             row = Mod(thread("y", config.threads_per_column, lowering), integer(config.lanes_per_column))

@@ -205,10 +205,11 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
     per_column = int(tunables.get("threads_per_column", per_column))
     threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), power_of_two(column_vectors))))
     outer = 1
-    if per_column == 1 and problem.outer and problem.tiles is None and "threads" not in tunables:
+    if problem.outer and problem.tiles is None and not {"threads", "threads_per_column"} & tunables.keys():
         most = outer_count(problem) * -(-column_vectors // threads) // MIN_BLOCKS_SEVERAL_WAVES
         extent = problem.context.planned_extent(problem.outer[0])
-        outer = max(min(BLOCK_THREADS // 2 // threads, MAX_BLOCK_Z, extent, most), 1)
+        most = min(BLOCK_THREADS // 2 // (threads * per_column), MAX_BLOCK_Z, extent, most)
+        outer = max(power_of_two(most + 1) // 2, 1)
     return ColumnConfig(threads, per_column, vectors, width, outer)
 
 
