@@ -39,6 +39,7 @@ r[i, j] = dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j] + 0.01
 f[i, j] = rsqrt(r[i, j])
 a[i] = sum(dx[i, j] * f[i, j] * f[i, j] * f[i, j], j)"""
 CYCLES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # of a cross product
+DEPTHWISE = "y[b, c, i, j] = sum(image[b, c, i + r - 1, j + s - 1] * w[c, r, s], r, s)"
 CONVOLUTION = "y[n, i, j, f] = sum(image[n, i + r - 1, j + s - 1, c] * w[r, s, c, f], r, s, c)"
 
 
@@ -528,3 +529,13 @@ def test_powers_by_the_index_of_a_short_sum_are_those_by_literals(exponent):
     assert families_of(spec) == ["map"]
     assert "powf" not in generate(spec, analysis=False).source
     assert passes(spec)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("side", "block"), [(7, (8, 1, 16)), (14, (8, 4, 4)), (56, (32, 4, 1))])
+def test_a_block_of_small_images_has_those_of_several_channels(side, block):
+    """A block for each image of 7 x 7 pixels had eight threads."""
+    text = "image [B, C, H, H]; w [C, 3, 3]; y [B, C, H, H]", DEPTHWISE
+    (launch,) = generate(spec_of(f"B: 64, C: 512, H: {side}", *text, dtype="float16"), analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("stencil", block)
+    assert passes(spec_of(f"B: 2, C: 19, H: {side}", *text, dtype="float16"))
