@@ -437,7 +437,7 @@ def test_positions_in_a_few_columns_are_those_of_each_outer_index():
     ("sizes", "shapes", "value", "block"),
     [
         ("B: {}, C: 3, P: 28", "x [B, C, 8 * P, 8 * P]; y [B, C, P, P]", "x[b, c, 8 * p + r, 8 * q + s]", (1, 8, 32)),
-        ("B: {}, C: 9, P: 4", "x [B, C, 4 * P, 8]; y [B, C, P, 1]", "x[b, c, 4 * p + r, 8 * q + s]", (1, 4, 1)),
+        ("B: {}, C: 9, P: 4", "x [B, C, 4 * P, 8]; y [B, C, P, 1]", "x[b, c, 4 * p + r, 8 * q + s]", (1, 4, 4)),
     ],
 )
 def test_a_block_of_small_windows_has_several_of_them(sizes, shapes, value, block):
