@@ -19,7 +19,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.ragged import ragged_indices
 from cugen.rewrite.fuse_dimensions import with_zeros
-from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, walk
+from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, free_indices, walk
 
 TUNABLES = (VECTOR, ROWS)
 
@@ -73,13 +73,18 @@ def _choose(request: Request) -> tuple[Request, Footprints, StencilConfig] | Ref
 
 
 def _without_unit_indices(request: Request) -> Request:
-    """The request with 0 in place of output indices of extent 1, whose strides say nothing of alignments; not where the
-    schedule may name them, or all are."""
-    indices = request.group.statements[0].indices
+    """The request with 0 in place of output indices of extent 1, whose strides say nothing of alignments; not along
+    windows, where the schedule may name them, or if all are."""
+    statements = request.group.statements
+    subscripts = [
+        sub for s in statements for node in walk(s.value) if isinstance(node, Read) for sub in node.subscripts
+    ]
+    moved = {name for sub in subscripts if not isinstance(sub, IndexValue) for name in free_indices(sub)}
+    indices = [index for index in statements[0].indices if index.name not in moved]
     unit = [index.name for index in indices if request.context.static_extent(index) == 1]
-    if len(unit) in (0, len(indices)) or request.schedule.block or request.schedule.thread:
+    if len(unit) in (0, len(statements[0].indices)) or request.schedule.block or request.schedule.thread:
         return request
-    return request.with_statements(tuple(with_zeros(statement, unit) for statement in request.group.statements))
+    return request.with_statements(tuple(with_zeros(statement, unit) for statement in statements))
 
 
 def _match(request: Request, footprints: Footprints, config: StencilConfig) -> Match:
