@@ -13,6 +13,10 @@ from cugen.plan.nodes import Define, Index, Node
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Range, Ranges, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
 
+MIN_BLOCK_BYTES = 1 << 12  # of a block of short rows: fewer take less time than its start (measured on H200)
+MAX_SHORT_ROW_THREADS = 512  # of such a block
+MIN_SHORT_ROW_BLOCKS = 1 << 12  # that larger blocks leave (heuristic)
+
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
@@ -41,6 +45,18 @@ def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> 
     if len(counts) > 2:
         coordinates += digits(_builtin("blockIdx.z", others, target.grid_yz, lowering), counts[2:])
     return Blocks((first, second, others), tuple(coordinates))
+
+
+def block_of_short_rows(threads: int, per_row: int, row_bytes: int, rows: int) -> int:
+    """The threads of a block of short rows with `per_row` threads each: `threads`, or more where its rows have so few
+    bytes, loaded and stored, that it would end before another one starts."""
+    while (
+        threads < MAX_SHORT_ROW_THREADS
+        and threads // per_row * row_bytes < MIN_BLOCK_BYTES
+        and rows * per_row >= 2 * threads * MIN_SHORT_ROW_BLOCKS
+    ):
+        threads *= 2
+    return threads
 
 
 def blocks_to_cover(extent: Integer, span: int, shift: int, ranges: Ranges) -> Integer:

@@ -7,7 +7,7 @@ becomes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import permutations
@@ -96,7 +96,7 @@ def without_unit_dimensions(
         unit = [i.name for i in group if context.static_extent(i) == 1]
         if len(unit) == len(group) and (number > 0 or keeps_output):
             unit = unit[:-1]
-        current = replace(current, statements=tuple(_with_zeros(statement, unit) for statement in current.statements))
+        current = replace(current, statements=tuple(with_zeros(statement, unit) for statement in current.statements))
     return current
 
 
@@ -139,7 +139,7 @@ def squeezed(current: FusedStatements, context: Context) -> FusedStatements:
     return FusedStatements(statements, {**current.arrays, **arrays}, current.origins)
 
 
-def _with_zeros(statement: Statement, names: list[str]) -> Statement:
+def with_zeros(statement: Statement, names: Sequence[str]) -> Statement:
     """The statement with 0 in place of some indices."""
 
     def change(node: Expr) -> Expr | None:

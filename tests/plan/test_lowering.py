@@ -224,7 +224,7 @@ def test_data_is_read_only_where_the_conditions_before_it_hold(body):
     nodes = body("Y[i] = sum(A[k], k, where=k % 2 == 0 and B[k] > 0)", A="8", B="8", Y="8")
     assert nodes[2:5] == ["  if Mod(k, 2) == 0", "    load b = B[k]", "    if gt(b, 0.0)"]
     nodes = body("Y[i] = sum(A[k], k, where=k < L[i] and B[k] > 0)", A="8", B="8", L="8; int32", Y="8")
-    assert nodes[-4:-1] == ["for k in 0 .. stop", "  load b = B[k]", "  if gt(b, 0.0)"]
+    assert nodes[-5:-2] == ["for k in 0 .. stop", "  load b = B[k]", "  if gt(b, 0.0)"]
 
 
 def test_an_outer_condition_on_data_is_tested_before_inner_loops(body):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from cugen.kernel import generate
@@ -37,6 +39,7 @@ r[i, j] = dx[i, j] * dx[i, j] + dy[i, j] * dy[i, j] + 0.01
 f[i, j] = rsqrt(r[i, j])
 a[i] = sum(dx[i, j] * f[i, j] * f[i, j] * f[i, j], j)"""
 CYCLES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # of a cross product
+DEPTHWISE = "y[b, c, i, j] = sum(image[b, c, i + r - 1, j + s - 1] * w[c, r, s], r, s)"
 CONVOLUTION = "y[n, i, j, f] = sum(image[n, i + r - 1, j + s - 1, c] * w[r, s, c, f], r, s, c)"
 
 
@@ -406,3 +409,133 @@ def test_results_that_a_map_reads_in_runs_are_computed_where_they_are_read(lengt
 def test_results_in_runs_are_right_where_they_are_read():
     (spec,) = load_text(CODES % (37, "32 * N", "c[2 * i] * 16 + c[2 * i + 1]"))
     assert passes(spec)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("middle", "last", "dtype", "block"),
+    [(64, 2, "float32", (1, 8, 32)), (65, 3, "float32", (3, 4, 16)), (33, 4, "float16", (1, 1, 64))],
+)
+def test_blocks_of_a_few_columns_have_those_of_several_outer_indices(middle, last, dtype, block):
+    """A block for each outer index would end after a few loads, and take longer to start."""
+    text = "x [M, N, K]; y [M, K]; z [M, K]", "y[i, k] = sum(x[i, j, k], j)\nz[i, k] = max(x[i, j, k], j)"
+    spec = spec_of(f"M: 262144, N: {middle}, K: {last}", *text, dtype=dtype)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("reduce", block)
+    assert passes(spec_of(f"M: 1237, N: {middle}, K: {last}", *text, dtype=dtype))
+
+
+def test_positions_in_a_few_columns_are_those_of_each_outer_index():
+    spec = spec_of("M: 12007, N: 70, K: 3", "x [M, N, K]; y [M, K]", "y[i, k] = argmax(x[i, j, k], j)")
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.block[2] > 1
+    assert passes(spec)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("sizes", "shapes", "value", "block"),
+    [
+        ("B: {}, C: 3, P: 28", "x [B, C, 8 * P, 8 * P]; y [B, C, P, P]", "x[b, c, 8 * p + r, 8 * q + s]", (1, 8, 32)),
+        ("B: {}, C: 9, P: 4", "x [B, C, 4 * P, 8]; y [B, C, P, 1]", "x[b, c, 4 * p + r, 8 * q + s]", (1, 4, 4)),
+    ],
+)
+def test_a_block_of_small_windows_has_several_of_them(sizes, shapes, value, block):
+    rows = 4 if block[1] == 4 else 8
+    extents = f"indices: {{r: {rows}, s: 8}}"
+    statement = f"y[b, c, p, q] = mean({value}, r, s)"
+    spec = spec_of(sizes.format(16), shapes, statement, extents)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.block == block
+    assert passes(spec_of(sizes.format(3), shapes, statement, extents))
+
+
+STATISTICS = "m[{0}] = mean(x[{1}], {2})\nv[{0}] = var(x[{1}], {2})"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shapes", "statistics"),
+    [
+        ("B: 256, C: 2048, S: 49", "x [B, C, S]; m [C]; v [C]", ("c", "b, c, s", "b, s")),
+        ("B: 32, C: 32, S: 3136", "x [B, S, C, 16]; m [B, C]; v [B, C]", ("b, g", "b, s, g, c", "s, c")),
+        ("B: 32, C: 32, S: 3136", "x [B, S, 16 * C]; m [B, C]; v [B, C]", ("b, g", "b, s, 16 * g + c", "s, c")),
+    ],
+    ids=["of a batch", "of groups", "of groups of channels"],
+)
+def test_means_and_variances_over_several_indices_read_what_they_reduce_once(sizes, shapes, statistics):
+    """They were five launches, which read it three times."""
+    extents = "indices: {c: 16, g: C}" if "16 * C" in shapes else ""
+    statements = STATISTICS.format(*statistics)
+    assert families_of(spec_of(sizes, shapes, statements, extents)) == ["rowwise"]
+    assert passes(spec_of("B: 3, C: 7, S: 49", shapes, statements, extents))
+
+
+@pytest.mark.parametrize("shape", ["[N]", "[1, N]", "[N, 1]", "[N, 1, 1]"])
+def test_an_index_of_extent_one_leaves_a_stencil_its_vectors(shape):
+    rank = shape.count(",") + 1
+    place = shape.strip("[]").split(", ").index("N")
+    index = ["abc"[number] for number in range(rank)]
+    index[place] = "n"
+    read = [*index]
+    read[place] = "n + r - 8"
+    text = f"image {shape}; h [17]; y {shape}", f"y[{', '.join(index)}] = sum(image[{', '.join(read)}] * h[r], r)"
+    (launch,) = generate(spec_of("N: 4000000", *text), analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("stencil", (128, 1, 1))
+    assert any("4 outputs per thread" in reason for reason in launch.reasons)
+    assert passes(spec_of("N: 1237", *text))
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("length", "statement", "families", "threads"),
+    [
+        (5, "y[i, j] = cumsum(x[i, j], j)", ["scan"], 512),
+        (17, "y[i, j] = cumsum(x[i, j], j)", ["scan"], 512),
+        (2, "y[i, j] = softmax(x[i, j], j)", ["rowwise"], 256),
+        (64, "y[i, j] = softmax(x[i, j], j)", ["rowwise"], 128),
+    ],
+)
+def test_a_block_of_short_rows_moves_enough_bytes_to_outlast_its_start(length, statement, families, threads):
+    spec = spec_of(f"M: 4194305, N: {length}", "x [M, N]; y [M, N]", statement)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert ([launch.family], math.prod(launch.block)) == (families, threads)
+    assert passes(spec_of(f"M: 4099, N: {length}", "x [M, N]; y [M, N]", statement))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("length", "columns", "block"), [(8, 4, (1, 1, 64)), (64, 3, (4, 1, 32)), (256, 2, (1, 4, 16))]
+)
+def test_scans_along_a_few_columns_have_those_of_several_outer_indices(length, columns, block):
+    """A block for each outer index had one thread, or four."""
+    text = "x [M, N, K]; y [M, N, K]", "y[i, j, k] = cumsum(x[i, j, k], j)"
+    outer = 16384 if block[1] > 1 else 197152
+    (launch,) = generate(spec_of(f"M: {outer}, N: {length}, K: {columns}", *text), analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("scan", block)
+    assert passes(spec_of(f"M: {outer // 3}, N: {length // 4}, K: {columns}", *text))
+
+
+@pytest.mark.parametrize(("side", "family"), [(8, "map"), (16, "map"), (32, "transpose")])
+def test_small_matrices_of_bytes_are_transposed_without_a_tile_for_each(side, family):
+    text = f"x [M, {side}, {side}]; y [M, {side}, {side}]", "y[m, b, a] = x[m, a, b]"
+    assert families_of(spec_of("M: 100000", *text, dtype="uint8")) == [family]
+
+
+@pytest.mark.parametrize("exponent", ["k", "2 * k + 1", "k - 2"])
+def test_powers_by_the_index_of_a_short_sum_are_those_by_literals(exponent):
+    """`c[0] + c[1] * x[m] + c[2] * x[m] ** 2` has multiplications; its terms as a sum had calls of `powf`."""
+    value = f"y[m] = sum(c[k] * x[m] ** ({exponent}), k)"
+    spec = spec_of("M: 1003", "x [M]; c [4]; y [M]", value)
+    assert families_of(spec) == ["map"]
+    assert "powf" not in generate(spec, analysis=False).source
+    assert passes(spec)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("side", "block"), [(7, (8, 1, 16)), (14, (8, 4, 4)), (56, (8, 16, 1))])
+def test_a_block_of_small_images_has_those_of_several_channels(side, block):
+    """A block for each image of 7 x 7 pixels had eight threads."""
+    text = "image [B, C, H, H]; w [C, 3, 3]; y [B, C, H, H]", DEPTHWISE
+    (launch,) = generate(spec_of(f"B: 64, C: 512, H: {side}", *text, dtype="float16"), analysis=False).plan.kernels
+    assert (launch.family, launch.block) == ("stencil", block)
+    assert passes(spec_of(f"B: 2, C: 19, H: {side}", *text, dtype="float16"))

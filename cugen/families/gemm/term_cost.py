@@ -54,7 +54,8 @@ def _instructions(reduction: Reduce, target: Target) -> int:
     body, kind = reduction.body, reduction.kind
     is_fused = kind == "sum" and isinstance(body, Op) and body.name in ("mul", "pow")
     accumulation = 0 if is_fused else 1 if kind == "sum" else _extremum(reduction.dtype, target)
-    return max(sum(_instructions_of(node, target) for node in _operations(body)) + accumulation, 1)
+    operations = dict.fromkeys(_operations(body))  # what occurs twice is computed once
+    return max(sum(_instructions_of(node, target) for node in operations) + accumulation, 1)
 
 
 def _operations(expr: Expr) -> Iterator[Op | Select]:

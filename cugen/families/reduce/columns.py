@@ -34,8 +34,8 @@ MAX_BEGUN_BLOCK_THREADS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnConfig:
-    """A block has `threads` along the columns, with `width` columns each, times `threads_per_column` along y; with one
-    of these, it may have the columns of several values of the next output index, `outer_rows` along z."""
+    """A block has `threads` along the columns, with `width` columns each, times `threads_per_column` along y, times
+    `outer_rows` along the next output index."""
 
     threads: int
     threads_per_column: int
@@ -137,8 +137,13 @@ class ColumnKernel(StagedKernel):
         lowering, config = self.lowering, self.config
         if config.threads_per_column == 1:
             return ()
-        # [columns of a thread][y][x], free of bank conflicts.
-        sizes = (*((config.width,) if config.width > 1 else ()), config.threads_per_column, config.threads)
+        # [columns of a thread][z][y][x], free of bank conflicts.
+        sizes = (
+            *((config.width,) if config.width > 1 else ()),
+            *((config.outer_rows,) if config.outer_rows > 1 else ()),
+            config.threads_per_column,
+            config.threads,
+        )
         partials = SharedPartials(self.accumulators, lambda local: f"{_base_name(local)}_partials", sizes, lowering)
         arrays = partials.arrays
         store_partials = self._for_each_column(
@@ -170,7 +175,9 @@ class ColumnKernel(StagedKernel):
         return (SectionGroup("column_reduction", sections),)
 
     def _partial(self, array: Array, v: Integer, y: Integer, kind: str) -> Access:
-        return Access(array, (v, y, self.x)[-len(array.shape) :], kind)
+        lane = (v,) if self.config.width > 1 else ()
+        outer = (self.z,) if self.config.outer_rows > 1 else ()
+        return Access(array, (*lane, *outer, y, self.x), kind)
 
     def _merge_partial(
         self, accumulator: Accumulator, arrays: Sequence[Array], v: Integer, row: Integer

@@ -39,6 +39,7 @@ MIN_ROWS_PER_THREAD = 16  # of columns with several threads to fill the device
 MAX_CACHED_COLUMN_ELEMENTS = 1024  # half of the registers of a block with a warp's columns
 MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
 MAX_CACHED_ROW_BYTES = 64  # of a window: L1 holds a row for each thread of a multiprocessor (measured on H100)
+MAX_SMALL_WINDOW_POINTS = 1 << 10  # that a multiprocessor's threads read again from L1 or L2 (heuristic)
 MIN_WINDOWS = PLANNING_DEVICE.sms * THREADS_PER_SM // 2  # one thread each fills half of the device
 BYTES_IN_FLIGHT = 64  # per thread
 MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
@@ -90,11 +91,12 @@ def choose_config(problem: ReductionProblem) -> ThreadConfig:
 
 def is_cached_once(problem: ReductionProblem) -> bool:
     """Whether dependent reductions are left to a family that caches what they read: rows of any length, and columns
-    that the registers of a block hold, where blocks of a warp's columns are enough; not windows, which none caches."""
+    that the registers of a block hold, where blocks of a warp's columns are enough; not small windows, which stay in a
+    hardware cache until they are read again."""
     if len(problem.stages) == 1 or problem.request.schedule.family == "reduce":
         return False
     if not problem.column_index:
-        return not all(_is_short_window(problem, stage) and _is_compound(stage) for stage in problem.stages)
+        return not all(_is_small_window(problem, stage) and _is_compound(stage) for stage in problem.stages)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
     blocks = -(-point_count(problem, problem.output_indices) // WARP)
     is_word = all(problem.arrays[r.array].dtype.bytes <= 4 for stage in problem.stages for r in stage.reads)
@@ -142,6 +144,9 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
             rows = int(tunables["rows"])
         else:
             rows, outer_rows = _rows_of_block(problem, threads)
+    elif threads * outer_threads <= WARP and problem.output_indices and not tunables:
+        extent = max(problem.planned_extent(problem.output_indices[0]), 1)
+        rows = min(BLOCK_THREADS // (threads * outer_threads), power_of_two(extent), MAX_BLOCK_Z)
     unroll = int(tunables.get("unroll", _unroll(problem, width)))
     return RowConfig(threads, outer_threads, rows, width, unroll, outer_rows)
 
@@ -152,13 +157,9 @@ def _rows_of_block(problem: ReductionProblem, threads: int) -> tuple[int, int]:
     extent, *others = (max(problem.planned_extent(index), 1) for index in problem.output_indices[:2])
     limit = min(BLOCK_THREADS // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
 
-    def busy(outer_rows: int) -> float:
-        count = threads * extent * outer_rows
-        return count / (-(-count // WARP) * WARP)
-
     if limit > 1:
-        outer_rows = max(range(1, limit + 1), key=lambda count: (busy(count), count))
-        if threads == 1 or busy(outer_rows) == 1:  # shuffles are of whole warps
+        outer_rows = max(range(1, limit + 1), key=lambda count: (_busy(threads * extent * count), count))
+        if threads == 1 or _busy(threads * extent * outer_rows) == 1:  # shuffles are of whole warps
             return extent, outer_rows
     if threads > 1:
         return min(BLOCK_THREADS // threads, power_of_two(extent)), 1
@@ -176,6 +177,10 @@ def _is_short_window(problem: ReductionProblem, stage: Stage) -> bool:
     """Whether a thread reads a window of short rows: what else is in their sectors, other threads read from L1."""
     widest = max(problem.arrays[read.array].dtype.bytes for read in stage.reads)
     return len(stage.indices) > 1 and problem.context.max_extent(stage.fastest) * widest <= MAX_CACHED_ROW_BYTES
+
+
+def _is_small_window(problem: ReductionProblem, stage: Stage) -> bool:
+    return _is_short_window(problem, stage) and point_count(problem, stage.indices) <= MAX_SMALL_WINDOW_POINTS
 
 
 def _lanes(vectors: int, has_head: bool) -> int:
@@ -208,6 +213,8 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     if per_column == 1 and "threads" not in tunables:
         threads = max(threads, min(power_of_two(vectors), BLOCK_THREADS))
         outer_rows = _outer_rows(problem, threads, threads * access_bytes)
+    if outer_rows == 1 and not {"threads", "rows"} & tunables.keys():
+        per_column, outer_rows = _narrow_block(problem, threads, access_bytes, per_column, results, longest)
     has_few_unrolled = threads == vectors or access_bytes <= NARROW_ACCESS_BYTES
     max_unroll = MAX_UNROLLED_FULL_ROWS if has_few_unrolled else MAX_UNROLLED_ROWS
     unroll = min(_unroll(problem, width), max_unroll)
@@ -221,6 +228,28 @@ def _outer_rows(problem: ReductionProblem, threads: int, run_bytes: int) -> int:
         return 1
     extent = problem.planned_extent(problem.output_indices[1])
     return max(min(BLOCK_THREADS // threads, MAX_BLOCK_Z, extent), 1)
+
+
+def _narrow_block(
+    problem: ReductionProblem, threads: int, access_bytes: int, per_column: int, results: int, longest: int
+) -> tuple[int, int]:
+    """Threads per column, and along the next output index, of blocks that a few columns leave small: there are then
+    many of them, each of which would end after a few loads. `per_column` is what they have by themselves."""
+    outer = max((problem.planned_extent(index) for index in problem.output_indices[1:2]), default=1)
+    most = min(outer, results // (threads * MIN_COLUMN_BLOCKS))
+    if threads * access_bytes >= LINE_BYTES or threads * per_column > BLOCK_THREADS // 2 or most < 2:
+        return per_column, 1
+    fewest = max(power_of_two(-(-SECTOR_BYTES // (threads * access_bytes))), 1)  # that read whole sectors
+    while fewest < per_column and results * fewest < THREADS_TO_FILL_DEVICE and longest >= MIN_ROWS_PER_THREAD * fewest:
+        fewest *= 2
+    per_column = min(per_column, fewest)
+    limit = min(BLOCK_THREADS // (threads * per_column), MAX_BLOCK_Z, most)
+    return per_column, max(range(1, limit + 1), key=lambda count: (_busy(threads * per_column * count), count))
+
+
+def _busy(threads: int) -> float:
+    """The threads of a block, relative to those of whole warps."""
+    return threads / (-(-threads // WARP) * WARP)
 
 
 def _threads_along_columns(vectors: int, access_bytes: int) -> int:

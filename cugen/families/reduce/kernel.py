@@ -78,7 +78,8 @@ class ReductionKernel:
         if not indices:
             return (), blocks.grid
         first, *outer = blocks.coordinates[: len(counts)]
-        values = [(first * groups + number) * per_group, *(block * outer_groups + self.z for block in outer)]
+        outer_number = self.z if outer_groups > 1 else integer(0)
+        values = [(first * groups + number) * per_group, *(block * outer_groups + outer_number for block in outer)]
         terms: list[Comparison] = []
         for axis in reversed(range(len(counts))):
             name, extent, size = indices[axis].name, extents[axis], per_block[axis]

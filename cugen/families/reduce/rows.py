@@ -28,8 +28,8 @@ MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
 class RowConfig:
     """`threads` along the row times `outer_threads` along the next slower reduced index share a result.
 
-    `rows` such groups, along the fastest output index, times `outer_rows` along the next one make a block. A thread has
-    `unroll` loads of `width` elements in flight."""
+    `rows` such groups, along the fastest output index, times `outer_rows` along the next one make a block; one of the
+    latter where `outer_threads` share a result. A thread has `unroll` loads of `width` elements in flight."""
 
     threads: int
     outer_threads: int
@@ -73,10 +73,11 @@ class RowKernel(StagedKernel):
     """The kernel of one group: each thread accumulates its elements of the row, then the thread group reduces."""
 
     def __init__(self, problem: ReductionProblem, lowering: Lowering, config: RowConfig) -> None:
-        super().__init__(problem, lowering, (config.threads, config.outer_threads * config.rows, config.outer_rows))
+        shares = config.outer_threads > 1  # threads of two indices share a result: the results are along z
+        along_y, along_z = (config.outer_threads, config.rows) if shares else (config.rows, config.outer_rows)
+        super().__init__(problem, lowering, (config.threads, along_y, along_z))
         self.config = config
-        lane = self.x + self.y * config.threads if config.outer_threads > 1 else self.x
-        number = self.y if config.outer_threads == 1 else integer(0)
+        lane, number = (self.x + self.y * config.threads, self.z) if shares else (self.x, self.y)
         rows = config.rows * config.outer_rows
         self.group = ThreadGroup(config.threads * config.outer_threads, lane, rows, number)
         self.starts: dict[sympy.Symbol, Integer] = {}  # definitions of the named chunk starts

@@ -100,7 +100,7 @@ def _part_count(problem: ReductionProblem) -> int:
         parts = min(MAX_WAVES * wave // max(blocks, 1), longest * element_bytes // MIN_BYTES_PER_PART)
         fills_device = blocks >= min_blocks
     else:
-        blocks = -(-results // (config.threads * config.width))
+        blocks = -(-results // (config.threads * config.width * config.outer_rows))
         threads, per_column = part_block(problem, config)
         wave, part_blocks = _resident_blocks(threads * per_column), -(-results // (threads * config.width))
         parts = _even_parts(part_blocks, wave, longest // MIN_ROWS_PER_PART)

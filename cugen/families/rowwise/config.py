@@ -27,11 +27,11 @@ from cugen.families.rowwise.row_vectors import (
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.block_reduce import partial_bytes
-from cugen.pieces.blocks import power_of_two
+from cugen.pieces.blocks import block_of_short_rows, power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
 from cugen.plan.request import Request, Tunable
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, Read, walk
+from cugen.spec.expressions import Expr, Read, free_indices, walk
 from cugen.spec.types import DType
 
 # Heuristics, tuned on H200 unless said otherwise.
@@ -185,7 +185,7 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
     threads = tunables.get("threads", threads)
     if "rows" not in tunables:
         is_single = cluster > 1 or not problem.domain.rows
-        rows = max(rows, 1, 1 if is_single else SHORT_ROW_BLOCK_THREADS // threads)
+        rows = max(rows, 1, 1 if is_single else _short_row_block(problem, threads, length) // threads)
     slots = -(-length // (threads * width.count))
     if "registers" in tunables:
         registers = None
@@ -221,6 +221,18 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
     is_resident = cluster > 1 and not overlapped and len(levels) == 1 and is_small
     min_blocks = MAX_BLOCK_THREADS // threads if is_resident else 0
     return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
+
+
+def _short_row_block(problem: RowProblem, threads: int, length: int) -> int:
+    """Threads of a block of several rows."""
+    accesses = {(o.target, o.subscripts) for o in problem.outputs}
+    reads = (node for output in problem.outputs for node in walk(output.value) if isinstance(node, Read))
+    accesses |= {(read.array, read.subscripts) for read in reads}
+    names = problem.domain.column_names
+    moved = [array for array, subs in accesses if any(names & free_indices(sub) for sub in subs)]
+    row_bytes = length * sum(problem.arrays[name].dtype.bytes for name in moved)
+    rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
+    return block_of_short_rows(SHORT_ROW_BLOCK_THREADS, threads, row_bytes, rows)
 
 
 def _rows_of_strided_block(problem: RowProblem, length: int, *, is_planned: bool) -> int:

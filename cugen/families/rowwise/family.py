@@ -46,11 +46,12 @@ def match(request: Request) -> Match | Refusals:
         request, TUNABLES, "takes the tunables `threads` and `rows`, not a block or step", in_shared
     )
     try:
-        problem = with_nan_free_maxima(fuse_columns(match_rows(request)))
+        rows = match_rows(request)
+        problem = with_nan_free_maxima(fuse_columns(rows))
     except NotRowwise as error:
         return Refusals((*refused, Refusal(str(error))))
     if not refused:
-        refused += _form_refusals(request, problem)
+        refused += _form_refusals(request, rows, problem)
         reused = read_repeatedly(problem)
         refused += useless_placements(request, tuple(name for name in in_shared if name in reused))
     if refused:
@@ -71,8 +72,8 @@ def _match_of(problem: RowProblem, config: RowConfig, fewer: tuple[int, ...]) ->
     return Match(lambda: _Builder(problem, config).kernel(), smaller=smaller)
 
 
-def _form_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
-    if not _has_element_per_row(problem):
+def _form_refusals(request: Request, rows: RowProblem, problem: RowProblem) -> Iterator[Refusal]:
+    if not _has_element_per_row(rows):
         yield Refusal("reads each element for one row; here several results share every element")
     elif request.group.mixed and not _have_equal_layouts(problem):
         yield Refusal("stores all outputs along the same contiguous index; here one has another layout")

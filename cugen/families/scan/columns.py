@@ -26,12 +26,13 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
 @dataclass(frozen=True, slots=True)
 class ColumnConfig:
     """`threads` along adjacent columns, each with `width` of them; `threads_per_column` along the scan, each with
-    `vectors` consecutive elements of a column per iteration."""
+    `vectors` consecutive elements of a column per iteration; `outer` along the next index."""
 
     threads: int
     threads_per_column: int
     vectors: int
     width: int
+    outer: int = 1
 
     @property
     def step(self) -> int:
@@ -60,7 +61,7 @@ class ColumnScan:
 
     def __init__(self, problem: ScanProblem, lowering: Lowering, config: ColumnConfig) -> None:
         self.problem, self.lowering, self.config = problem, lowering, config
-        self.block = (*config.block, 1)
+        self.block = (*config.block, config.outer)
         self.loop = ScanLoop(problem, lowering, config.step)
         self.in_bounds: tuple[Comparison, ...] = ()
         self.indices = self._indices()
@@ -73,6 +74,8 @@ class ColumnScan:
         if config.threads_per_column > 1:
             columns = (config.width,) if config.width > 1 else ()
             column = (self.registers.element_counter.symbol,) if config.width > 1 else ()
+            if config.outer > 1:
+                columns, column = (*columns, config.outer), (*column, thread("z", config.outer, lowering))
             sizes = (*columns, config.partials, config.threads)
             self.exchange = Exchange(self.thread_scan, self.loop, sizes, lambda group: (*column, group, self.x))
 
@@ -88,19 +91,25 @@ class ColumnScan:
         lowering, config, fastest, context = self.lowering, self.config, self.problem.fastest, self.problem.context
         extent, outer = context.extent(fastest), list(map(context.extent, self.problem.outer))
         count = ceil_div(extent, config.threads * config.width)
-        blocks = make_grid([count, *outer], lowering, self.problem.request.target)
+        outer_counts = [ceil_div(outer[0], config.outer), *outer[1:]] if outer else []
+        blocks = make_grid([count, *outer_counts], lowering, self.problem.request.target)
         self.grid, self.x = blocks.grid, thread("x", config.threads, lowering)
-        nodes = define_indices(self.problem.outer, outer, blocks.coordinates[1:], lowering)
+        coordinates, terms = list(blocks.coordinates[1 : len(outer) + 1]), list[Comparison]()
+        if config.outer > 1:
+            coordinates[0] = coordinates[0] * config.outer + thread("z", config.outer, lowering)
+        nodes = define_indices(self.problem.outer, outer, coordinates, lowering)
+        if config.outer > 1 and not divides(config.outer, outer[0], context):
+            terms.append(Comparison(lowering.symbols[self.problem.outer[0].name], "<", outer[0]))
         number = blocks.coordinates[0] * config.threads + self.x
         name_hint = "" if config.width == 1 else "first"
         node = define_index(fastest.name, number * config.width, extent, lowering, name_hint=name_hint)
         nodes.append(node)
         if not divides(config.threads * config.width, extent, context):
-            inside = Comparison(node.index.symbol, "<", extent)
-            if config.threads_per_column == 1:
-                nodes.append(ReturnUnless(Guard((inside,))))
-            else:
-                self.in_bounds = (inside,)
+            terms.append(Comparison(node.index.symbol, "<", extent))
+        if config.threads_per_column > 1:
+            self.in_bounds = tuple(terms)
+        elif terms:
+            nodes.append(ReturnUnless(Guard(tuple(terms))))
         if config.lanes_per_column > 1:
             row = Mod(thread("y", config.threads_per_column, lowering), integer(config.lanes_per_column))
             lane = define("lane", row * config.threads + self.x, lowering)

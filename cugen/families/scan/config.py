@@ -12,7 +12,8 @@ from cugen.families.scan.recognition import ScanProblem, Tiles
 from cugen.families.scan.rows import RowConfig
 from cugen.machine.features import SPIN_WAITS
 from cugen.pieces.block_reduce import WARP
-from cugen.pieces.blocks import power_of_two
+from cugen.pieces.blocks import block_of_short_rows, power_of_two
+from cugen.pieces.grid import MAX_BLOCK_Z
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, common_width
 from cugen.plan.request import Refusal, Tunable
 
@@ -131,7 +132,9 @@ def row_config(problem: ScanProblem) -> RowConfig:
     threads = int(tunables.get("threads", threads))
     rows = 1
     if problem.outer and threads <= WARP and problem.tiles is None:
-        rows = min(BLOCK_THREADS // 2 // threads, power_of_two(problem.context.planned_extent(problem.outer[0])))
+        row_bytes = 2 * problem.max_length * _max_element_bytes(problem)
+        block = block_of_short_rows(BLOCK_THREADS // 2, threads, row_bytes, outer_count(problem))
+        rows = min(block // threads, power_of_two(problem.context.planned_extent(problem.outer[0])))
     return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch, shift > 0)
 
 
@@ -201,7 +204,13 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
         per_column *= 2
     per_column = int(tunables.get("threads_per_column", per_column))
     threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), power_of_two(column_vectors))))
-    return ColumnConfig(threads, per_column, vectors, width)
+    outer = 1
+    if problem.outer and problem.tiles is None and not {"threads", "threads_per_column"} & tunables.keys():
+        most = outer_count(problem) * -(-column_vectors // threads) // MIN_BLOCKS_SEVERAL_WAVES
+        extent = problem.context.planned_extent(problem.outer[0])
+        most = min(BLOCK_THREADS // 2 // (threads * per_column), MAX_BLOCK_Z, extent, most)
+        outer = max(power_of_two(most + 1) // 2, 1)
+    return ColumnConfig(threads, per_column, vectors, width, outer)
 
 
 def tile_length(problem: ScanProblem) -> int | None:

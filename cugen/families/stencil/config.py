@@ -12,7 +12,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import power_of_two
-from cugen.pieces.grid import fastest_first
+from cugen.pieces.grid import MAX_BLOCK_Z, fastest_first
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
 from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
@@ -125,7 +125,8 @@ def choose_config(
         return (Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements"),)
     threads = threads_of(request, order, outputs)
     others = math.prod(map(request.context.max_extent, order[2:]))
-    if is_unasked and math.prod(threads.values()) < WARP < others and Reduce not in request.node_kinds():
+    in_plane = math.prod(threads.get(index.name, 1) for index in order[:2])
+    if is_unasked and in_plane < WARP < others and Reduce not in request.node_kinds():
         return (Refusal(f"blocks along {' and '.join(threads)} alone would have less than a warp"),)
     return StencilConfig(order, outputs, threads, reason)
 
@@ -234,8 +235,10 @@ def load_width(request: Request, array: Array, footprint: Footprint, along: str)
     """The widest load along an index from any row of the footprint, in elements."""
     if array.space == "texture":
         return 1
-    steps = [s for axis, s in zip(footprint.axes, array.strides, strict=True) if axis.index != along]
-    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
+    context = request.context
+    dimensions = zip(footprint.axes, array.strides, array.shape, strict=True)
+    steps = (s for axis, s, extent in dimensions if axis.index != along and context.static(extent) != 1)
+    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, context) for step in steps))
 
 
 def _rows(
@@ -295,7 +298,8 @@ def elements_of(footprints: Mapping[str, Footprint], outputs: Mapping[str, int])
 
 
 def threads_of(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:
-    """The schedule's block, or a warp along the rows and as many rows as make BLOCK_THREADS."""
+    """The schedule's block, or a warp along the rows and as many rows as make BLOCK_THREADS, along a third index where
+    both are short."""
     sizes = dict(request.schedule.block)
     names = [index.name for index in order[:2]]
     if sizes:
@@ -306,4 +310,9 @@ def threads_of(request: Request, order: tuple[spec.Index, ...], outputs: dict[st
         return {names[0]: BLOCK_THREADS}
     columns = min(WARP, power_of_two(threads[0]))
     rows = min(BLOCK_THREADS // columns, power_of_two(threads[1]))
-    return {names[0]: min(BLOCK_THREADS // rows, power_of_two(threads[0])), names[1]: rows}
+    columns = min(BLOCK_THREADS // rows, power_of_two(threads[0]))
+    deep = {
+        index.name: min(BLOCK_THREADS // (columns * rows), MAX_BLOCK_Z, -(-extent // outputs.get(index.name, 1)))
+        for index, extent in ((index, request.context.max_extent(index)) for index in order[2:3])
+    }
+    return {names[0]: columns, names[1]: rows, **{name: count for name, count in deep.items() if count > 1}}

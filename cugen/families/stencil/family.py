@@ -9,14 +9,17 @@ from cugen.families.stencil import cost_model
 from cugen.families.stencil.config import ROWS, VECTOR, StencilConfig, choose_config, smaller_config
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_footprints
 from cugen.families.stencil.kernel import StencilBuilder
+from cugen.families.stencil.ordered_weights import with_ordered_weights
 from cugen.families.stencil.periodic_config import choose_periodic_config
 from cugen.families.stencil.phases import find_periods, with_phases
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.ragged import has_ragged_range
-from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, walk
+from cugen.rewrite.fuse_dimensions import with_zeros
+from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, free_indices, walk
 
 TUNABLES = (VECTOR, ROWS)
 
@@ -37,9 +40,15 @@ def predict(request: Request, outputs: int) -> float | None:
     return cost_model.predict(changed, footprints.by_array, channels, config, outputs)
 
 
+def split(single: Single) -> Steps | None:
+    """The steps that copy weights which a stencil alone keeps from register windows."""
+    return with_ordered_weights(single, lambda request: isinstance(match(request), Match))
+
+
 def _choose(request: Request) -> tuple[Request, Footprints, StencilConfig] | Refusals:
     if reasons := tuple(form_refusals(request)):
         return Refusals(reasons)
+    request = _without_unit_indices(request)
     along = fastest_first(request)[0].name
     periods = find_periods(request)
     request = with_phases(request, periods)
@@ -61,6 +70,21 @@ def _choose(request: Request) -> tuple[Request, Footprints, StencilConfig] | Ref
     if not isinstance(config, StencilConfig):
         return Refusals(config)
     return request, footprints, config
+
+
+def _without_unit_indices(request: Request) -> Request:
+    """The request with 0 in place of output indices of extent 1, whose strides say nothing of alignments; not along
+    windows, where the schedule may name them, or if all are."""
+    statements = request.group.statements
+    subscripts = [
+        sub for s in statements for node in walk(s.value) if isinstance(node, Read) for sub in node.subscripts
+    ]
+    moved = {name for sub in subscripts if not isinstance(sub, IndexValue) for name in free_indices(sub)}
+    indices = [index for index in statements[0].indices if index.name not in moved]
+    unit = [index.name for index in indices if request.context.static_extent(index) == 1]
+    if len(unit) in (0, len(statements[0].indices)) or request.schedule.block or request.schedule.thread:
+        return request
+    return request.with_statements(tuple(with_zeros(statement, unit) for statement in statements))
 
 
 def _match(request: Request, footprints: Footprints, config: StencilConfig) -> Match:
@@ -127,4 +151,5 @@ FAMILY = Family(
     doc="stencils and convolutions, with register windows for several outputs per thread",
     match=match,
     tunables=TUNABLES,
+    split=split,
 )

@@ -14,7 +14,7 @@ from cugen.families.stencil.register_window import RegisterWindow
 from cugen.families.stencil.window_loads import counter_name, join_ranges, load_window, widen_ranges
 from cugen.families.stencil.window_values import WindowLowering
 from cugen.pieces.blocks import Blocks, define_index, make_grid, thread
-from cugen.pieces.grid import divides
+from cugen.pieces.grid import AXES, divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import unrolled
 from cugen.pieces.placement import literal_taps, stage_inputs
@@ -59,8 +59,8 @@ class StencilBuilder:
 
     def kernel(self) -> Kernel:
         blocks = self.blocks()
-        x, y, *_ = (*(self.config.threads.get(index.name, 1) for index in self.config.order[:2]), 1)
-        block = (x, y, 1)
+        x, y, z, *_ = (*(self.config.threads.get(index.name, 1) for index in self.config.order[: len(AXES)]), 1, 1)
+        block = (x, y, z)
         staged, prologue = stage_inputs(self.whole, self.lowering, block, self.windowed)
         taps, declared = literal_taps(self.whole, self.lowering)
         self.lowering.arrays = {**self.lowering.arrays, **staged, **taps}
@@ -116,7 +116,7 @@ class StencilBuilder:
             zip(self.config.order, self.extents, blocks.coordinates, strict=True)
         ):
             outputs, threads = self.config.outputs.get(index.name, 1), self.config.threads.get(index.name, 1)
-            position = thread("xy"[axis], threads, lowering) if axis < 2 else integer(0)
+            position = thread(AXES[axis], threads, lowering) if axis < len(AXES) else integer(0)
             hint = f"{index.name}0" if outputs > 1 else index.name
             per_block = self.config.per_block(index.name)
             below = ceil_div(extent, per_block) * per_block + (outputs * threads - per_block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import prod
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.families.transpose.config import Transpose, choose_config, shared_bytes
@@ -20,6 +21,7 @@ from cugen.rewrite.fuse_dimensions import FusedStatements
 from cugen.rewrite.indices.reversed import with_reversed_index
 from cugen.spec.expressions import Index, IndexValue, Read, Reduce, Scan, free_indices
 
+MAX_SMALL_TILE_BYTES = 1 << 10  # a matrix of so few is loaded from L1 by the threads that store it (by the model)
 MIN_EXTENT = 8  # along both sides; below it most of a tile would be empty (heuristic)
 
 
@@ -156,6 +158,16 @@ def _extent_refusals(transpose: Transpose) -> Iterator[Refusal]:
             count = request.context.max_extent(index)
             if count < MIN_EXTENT:
                 yield Refusal(f"with {count} along {index.name} most of a tile would be empty")
+                return
+        if (count := _bytes_of_tile(transpose)) <= MAX_SMALL_TILE_BYTES:
+            yield Refusal(f"a block would end after {count} bytes, which take less time than its start")
+
+
+def _bytes_of_tile(transpose: Transpose) -> int:
+    """Bytes that a block reads and writes, where a tile has all elements of both indices."""
+    elements = prod(map(transpose.request.context.max_extent, (transpose.across, transpose.down)))
+    arrays = [read.array for read in transpose.reads] + [target for target, _ in transpose.outputs]
+    return elements * sum(transpose.arrays[name].dtype.bytes for name in arrays)
 
 
 FAMILY = Family(

@@ -20,7 +20,7 @@ from cugen.plan.memory import Array, Element, IndexLocal
 from cugen.plan.names import Names
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import NotAnInteger, to_guard
+from cugen.plan.subscripts import NotAnInteger, to_guard, to_integer
 from cugen.plan.symbols import Integer, Range, bounds, integer
 from cugen.plan.traversal.substitution import as_reduction
 from cugen.spec.expressions import (
@@ -202,10 +202,15 @@ class Lowering:
 
     def _operation(self, op: Op, scope: Scope) -> Expr:
         match op:
-            case Op(name="pow", args=(base, Const(value=exponent))) if exponent in _MULTIPLIED_POWERS:
-                return self._power(base, int(exponent), op.dtype, scope)
-            case Op(name="pow", args=(base, Const(value=exponent))) if op.dtype in (FLOAT32, FLOAT64):
-                if (power := literal_power(exponent)) is not None:
+            case Op(name="pow", args=(base, exponent)) if (number := _literal(exponent)) is not None:
+                if number == 0 and isinstance(exponent, Cast):
+                    return Const(1, op.dtype)
+                if number == 1 and isinstance(exponent, Cast):
+                    return self.lower(base, scope)
+                if number in _MULTIPLIED_POWERS:
+                    return self._power(base, int(number), op.dtype, scope)
+                power = literal_power(number) if op.dtype in (FLOAT32, FLOAT64) else None
+                if power is not None:
                     return self._float_power(base, power, op.dtype, scope)
         return replace(op, args=tuple(self.lower(arg, scope) for arg in op.args))
 
@@ -291,6 +296,20 @@ def _assigning(local: Local, nodes: list[Node], value: Expr) -> tuple[Node, ...]
         case [Load(local=loaded, access=access, guard=None)] if loaded == value and not access.coordinates:
             return (Assign(local, Element.of(access)),)
     return (*nodes, Assign(local, value))
+
+
+def _literal(exponent: Expr) -> float | None:
+    """The value of a literal, or of a converted integer whose indices have values, as in the terms of a short sum."""
+    match exponent:
+        case Const(value=value):
+            return value
+        case Cast(arg=arg) if arg.dtype.is_integer:
+            try:
+                number = to_integer(arg, {})
+            except NotAnInteger:
+                return None
+            return int(number) if number.is_Integer and abs(number) <= MAX_MULTIPLIED_POWER else None
+    return None
 
 
 def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
