@@ -1,9 +1,14 @@
-"""Symbolic coverage, for any size: per dimension, and for statements that partition dimensions, one after another."""
+"""Symbolic coverage, for any size: per dimension, and for statements that partition dimensions, one after another.
+
+A dimension in which an index fills only a part of the next one's stride, as `j` with four values in `8 * i + j` and
+`8 * i + j + 4`, is split at that stride into two, as if the array had a dimension for the multiples of 8 and another
+for what remains.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cugen.spec.model import Array, Param, Statement
@@ -19,16 +24,38 @@ class Progression:
     length: AffineForm
 
 
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The subscripts that a statement writes, and the extents of its indices."""
+
+    subscripts: tuple[AffineForm, ...]
+    extents: Mapping[str, AffineForm]
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Dimension `dimension` is taken as two: the multiples of `radix`, and what remains of them."""
+
+    dimension: int
+    radix: int
+
+
 def covers_symbolically(writers: list[Statement], array: Array, params: Mapping[str, Param]) -> bool:
     """Whether the statements together write every element exactly once; False means `not proved`."""
     shape = [affine_form(extent, params) for extent in array.shape]
     if len(writers) == 1 and _delinearises_index(writers[0], shape, params):
         return True
-    progressions = [_progressions(statement, params) for statement in writers]
-    known = [progression for progression in progressions if progression is not None]
-    if len(known) < len(progressions):
+    separated = _separated([_target(statement, params) for statement in writers])
+    if separated is None:
         return False
-    return _cover([tuple(progression) for progression in known], shape)
+    parts, splits = separated
+    for split in splits:
+        extent, radix = shape[split.dimension], AffineForm((), split.radix)
+        multiples = floor_quotient(extent, radix)
+        if multiples.scaled(split.radix) != extent:
+            return False
+        shape[split.dimension : split.dimension + 1] = [multiples, radix]
+    return _cover(parts, shape)
 
 
 def _cover(parts: list[tuple[Progression, ...]], shape: list[AffineForm]) -> bool:
@@ -46,9 +73,8 @@ def _cover(parts: list[tuple[Progression, ...]], shape: list[AffineForm]) -> boo
 
 def writes_once_symbolically(writers: list[Statement], params: Mapping[str, Param]) -> bool:
     """Whether no element is written twice; False means `not proved`."""
-    progressions = [_progressions(statement, params) for statement in writers]
-    known = [progression for progression in progressions if progression is not None]
-    return len(known) == len(progressions) and all(any(map(_are_disjoint, a, b)) for a, b in combinations(known, 2))
+    separated = _separated([_target(statement, params) for statement in writers])
+    return separated is not None and all(any(map(_are_disjoint, a, b)) for a, b in combinations(separated[0], 2))
 
 
 def _are_disjoint(a: Progression, b: Progression) -> bool:
@@ -69,18 +95,54 @@ def _fills(progression: Progression, extent: AffineForm) -> bool:
     return progression.stride == 1 and progression.start == AffineForm() and progression.length == extent
 
 
-def _progressions(statement: Statement, params: Mapping[str, Param]) -> list[Progression] | None:
+def _target(statement: Statement, params: Mapping[str, Param]) -> _Target:
+    subscripts = tuple(affine_form(subscript, params) for subscript in statement.subscripts)
+    return _Target(subscripts, {index.name: affine_form(index.extent, params) for index in statement.indices})
+
+
+def _separated(targets: list[_Target]) -> tuple[list[tuple[Progression, ...]], tuple[_Split, ...]] | None:
+    """The progressions of each statement, and the splits of dimensions that it takes, in this order; else None."""
+    progressions = [_progressions(target) for target in targets]
+    known = [progression for progression in progressions if progression is not None]
+    if len(known) == len(targets):
+        return known, ()
+    for d in range(len(targets[0].subscripts)):
+        radices = {c for target in targets for _, c in target.subscripts[d].terms if c > 1}
+        for radix in sorted(radices, reverse=True):
+            parts = [part for target in targets if (part := _split(target, _Split(d, radix))) is not None]
+            separated = _separated(parts) if len(parts) == len(targets) else None
+            if separated is not None:
+                return separated[0], (_Split(d, radix), *separated[1])
+    return None
+
+
+def _split(target: _Target, split: _Split) -> _Target | None:
+    """The target with a dimension in place of the multiples of a radix and one of the rest, if that is smaller."""
+    form, radix = target.subscripts[split.dimension], split.radix
+    whole = AffineForm(tuple((atom, c // radix) for atom, c in form.terms if c % radix == 0), form.constant // radix)
+    rest = AffineForm(tuple((atom, c) for atom, c in form.terms if c % radix), form.constant % radix)
+    least = greatest = rest.constant
+    for atom, c in rest.terms:
+        extent = target.extents.get(atom.name) if isinstance(atom, Variable) else None
+        if extent is None or not extent.is_constant:
+            return None
+        least, greatest = least + min(c * (extent.constant - 1), 0), greatest + max(c * (extent.constant - 1), 0)
+    if least < 0 or greatest >= radix:
+        return None
+    before, after = target.subscripts[: split.dimension], target.subscripts[split.dimension + 1 :]
+    return replace(target, subscripts=(*before, whole, rest, *after))
+
+
+def _progressions(target: _Target) -> tuple[Progression, ...] | None:
     """The progression of each dimension; None unless every index occurs in exactly one dimension."""
-    extents = {index.name: affine_form(index.extent, params) for index in statement.indices}
     seen: dict[str, None] = {}
     progressions: list[Progression] = []
-    for subscript in statement.subscripts:
-        form = affine_form(subscript, params)
-        progression = _progression(form, extents, seen)
+    for form in target.subscripts:
+        progression = _progression(form, target.extents, seen)
         if progression is None:
             return None
         progressions.append(progression)
-    return progressions if len(seen) == len(extents) else None
+    return tuple(progressions) if len(seen) == len(target.extents) else None
 
 
 def _progression(form: AffineForm, extents: Mapping[str, AffineForm], seen: dict[str, None]) -> Progression | None:

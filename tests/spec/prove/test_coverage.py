@@ -99,6 +99,36 @@ def test_what_cannot_be_shown_for_all_sizes_is_rejected_as_unproved(compute: Com
     assert "unproved" in next(f.message for f in result.diagnostics if f.code == "CG1308")
 
 
+@pytest.mark.parametrize(
+    "size", [pytest.param("{B: 8388608}", id="static"), pytest.param("{B: dynamic}", id="dynamic")]
+)
+@pytest.mark.parametrize(
+    "block",
+    [
+        "y[8 * b + j, 0] = 1\ny[8 * b + j + 4, 0] = 2\ny[8 * b + j, 1] = 3\ny[8 * b + j + 4, 1] = 4",
+        "y[8 * b + 3 - j, 0] = 1\ny[8 * b + j + 4, 0] = 2\ny[8 * b + 7 - j, 1] = 3\ny[8 * b + j, 1] = 4",
+        "y[8 * b + 4 * r + s, c] = 1\ny[8 * b + 4 * r + s + 2, c] = 2",
+    ],
+)
+def test_parts_of_blocks_are_written_once_at_any_size(compute: Compute, block: str, size: str) -> None:
+    """The halves of a stage of an FFT, say, where an index fills a part of the block that the next one counts."""
+    indices = "{b: B, j: 4}" if "j" in block else "{b: B, r: 2, s: 2, c: 2}"
+    assert compute(block, params=size, indices=indices, y="8 * B, 2; float32").codes == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "y[8 * b + j] = 1\ny[8 * b + j + 3] = 2",
+        "y[8 * b + j] = 1\ny[8 * b + j + 5] = 2",
+        "y[8 * b + j] = 1",
+        "y[8 * b + 2 * j] = 1\ny[8 * b + j + 4] = 2",
+    ],
+)
+def test_parts_of_blocks_that_overlap_or_leave_gaps_are_rejected(compute: Compute, block: str) -> None:
+    assert compute(block, params="{B: 8388608}", indices="{b: B, j: 4}", y="8 * B; float32").codes
+
+
 def test_large_strided_writes_are_counted_without_enumerating_them(compute: Compute) -> None:
     block = "\n".join(f"y[j, 3 * i + {r}] = x[i] + j" for r in range(3))
     assert compute(block, x="1000000", y="1000, 3000000", indices="{j: 1000}").codes == []
