@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Sample, Scan, Select, Span, walk
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Reduce, Sample, Scan, Select, Span, walk
 from cugen.spec.resolve.folding import fold
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
 
 MAX_SIZE = 20_000  # nodes of an expanded tree
 MAX_DEPTH = 120  # of an expanded tree; later passes recurse
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}  # of exchanged operands
 _BITWISE = {"bitand": "and", "bitor": "or", "bitxor": "ne", "shl": "", "shr": ""}
 _ROUNDING_FUNCTIONS = ("floor", "ceil", "round", "trunc")  # identities on integers
 _TYPE_PRESERVING = ("neg", "abs", "sign")
@@ -163,13 +164,44 @@ class Typing:
         self._report.error("CG1208", f"{what} integers and bools", span, label=f"has {value.dtype}", help=help)
 
     def compare(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
-        """A comparison. A weak integer that may exceed the other operand's type is compared in int64, exactly."""
+        """A comparison. A weak integer that may exceed the other operand's type is compared exactly: in int64, or where
+        neither int64 nor uint64 holds both, with the ends of the other type's range."""
         dtype, _ = self.promoted_type((a, b), arithmetic=name not in ("eq", "ne"))
+        if not dtype.is_integer or a.weak == b.weak:
+            return self._compared(name, a, b, dtype, span)
         strong, weak = (b, a) if a.weak else (a, b)
-        if weak.weak and not strong.weak and not weak.dtype.is_float and dtype.is_integer:
-            known = weak.expr.value if isinstance(weak.expr, Const) else None
-            if known is None or not dtype.lowest <= known <= dtype.highest:
-                dtype = UINT64 if known is not None and known > INT64.highest else INT64
+        common = _type_of_both(name, dtype, weak.expr)
+        if common is not None:
+            return self._compared(name, a, b, common, span)
+        seen_from_strong = _MIRRORED[name] if a.weak else name
+        if isinstance(weak.expr, Const):
+            return self._compared_with_end(seen_from_strong, strong, weak.expr.value, dtype, span)
+        return self._compared_below_end(seen_from_strong, strong, weak, span)
+
+    def _compared_with_end(
+        self, name: str, strong: Value, known: int | float, dtype: DType, span: Span
+    ) -> Value | None:
+        """The comparison with a number beyond the type's range: as one with its highest or lowest number."""
+        if known > dtype.highest:
+            return self._compared(
+                "le" if name in ("lt", "le", "ne") else "gt", strong, self.number(dtype.highest), dtype, span
+            )
+        return self._compared(
+            "ge" if name in ("gt", "ge", "ne") else "lt", strong, self.number(dtype.lowest), dtype, span
+        )
+
+    def _compared_below_end(self, name: str, strong: Value, weak: Value, span: Span) -> Value | None:
+        """The comparison of a uint64 with an integer that may be negative: in int64, beyond which all are greater."""
+        bound, connective = ("le", "and") if name in ("lt", "le", "eq") else ("gt", "or")
+        in_range = self._compared(bound, strong, self.number(INT64.highest), UINT64, span)
+        comparison = self._compared(name, strong, weak, INT64, span)
+        if in_range is None or comparison is None:
+            return None
+        test = Op(connective, (in_range.expr, comparison.expr), BOOL, span)
+        return self.build(test, BOOL, (in_range, comparison), span)
+
+    def _compared(self, name: str, a: Value, b: Value, dtype: DType, span: Span) -> Value | None:
+        """The comparison of both operands in this type."""
         left, right = self.convert(a, dtype, span), self.convert(b, dtype, span)
         if left is None or right is None:
             return None
@@ -279,6 +311,30 @@ def retyped(expr: Expr, to: DType) -> Expr:
             return replace(expr, body=retyped(body, to), dtype=to)
         case _:
             return Cast(expr, to)
+
+
+def _type_of_both(name: str, dtype: DType, weak: Expr) -> DType | None:
+    """The type in which an integer of type `dtype` and a weak one are compared exactly, if there is one."""
+    if isinstance(weak, Const):
+        holding = (to for to in (dtype, INT64) if to.lowest <= weak.value <= to.highest)
+        common = next(holding, None)
+        return None if common == INT64 and dtype == UINT64 else common
+    if dtype != UINT64:
+        return INT64
+    if not _is_nonnegative(weak):
+        return None
+    return INT64 if name in ("eq", "ne") else UINT64  # numbers beyond int64 wrap to negative ones
+
+
+def _is_nonnegative(weak: Expr) -> bool:
+    """Whether an integer of indices and literals is nonnegative as it is written."""
+    match weak:
+        case Const(value=value):
+            return value >= 0
+        case Op(name="add" | "mul" | "floordiv" | "mod" | "shl" | "shr" | "bitand" | "bitor", args=args):
+            return all(map(_is_nonnegative, args))
+        case _:
+            return isinstance(weak, IndexValue)
 
 
 def reads(expr: Expr) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cugen.reference.evaluate import evaluate
 from cugen.spec.expressions import Cast, Const, Expr, Op, Reduce, Select, walk
 from cugen.spec.types import DTYPES
 
@@ -130,6 +132,38 @@ def test_a_weak_integer_is_compared_exactly(compute: Compute) -> None:
     (comparison,) = [part for part in walk(value) if isinstance(part, Op) and part.name == "eq"]
     assert {str(arg.dtype) for arg in comparison.args} == {"int64"}
     assert compute("y = cast(u > 300, int32)", u="; uint8", y="; int32").codes == []
+
+
+LARGE, SMALL = 2**64 - 3, 5
+
+
+@pytest.mark.parametrize(
+    ("comparison", "large", "small"),
+    [
+        ("u[i] < -1", False, False),
+        ("u[i] != -3", True, True),
+        ("-1 <= u[i]", True, True),
+        ("u[i] == i - 3", False, False),
+        ("u[i] > i", True, True),
+        ("i - 9 < u[i]", True, True),
+        ("u[i] <= 2 * i + 7", False, True),
+        ("u[i] != i + 5", True, False),
+        ("u[i] >= K", True, True),
+        ("s[i] < 9223372036854775808", True, True),
+        ("18446744073709551613 == s[i]", False, False),
+        ("18446744073709551613 == u[i]", True, False),
+        ("s[i] > 100000000000000000000", False, False),
+    ],
+)
+def test_64_bit_integers_are_compared_exactly_with_what_their_type_does_not_hold(
+    compute: Compute, comparison: str, large: bool, small: bool
+) -> None:
+    (name,) = set(re.findall(r"\b[us]\b", comparison))
+    dtype = {"u": "uint64", "s": "int64"}[name]
+    spec = compute(f"y[i] = {comparison}", params="{K: -3}", y="1; bool", **{name: f"1; {dtype}"}).spec
+    for value, expected in ((LARGE, large), (SMALL, small)):
+        (result,) = evaluate(spec, {name: np.array([value], np.uint64).view(dtype)}).values()
+        assert result.value.tolist() == [expected]
 
 
 def test_a_literal_that_does_not_fit_is_rejected(compute: Compute) -> None:
