@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
+from cugen.reference.evaluate import evaluate as evaluate_spec
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -22,6 +24,7 @@ from cugen.spec.expressions import (
     Select,
     walk,
 )
+from cugen.spec.load import load_text
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.resolve.calls.functions import FUNCTIONS
 
@@ -122,6 +125,25 @@ SHIFTED = [math.exp(x - 1000.0) for x in ROW]
 def test_a_reduction_that_is_expanded_has_its_usual_value(compute: Compute, call: str, value: float) -> None:
     tree = compute(f"y = {call}", x="5; float64", y="; float64").value
     assert run(tree, {"x": ROW}) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("condition", ["", ", where=x[k] > 0"])
+def test_norms_and_variances_of_too_few_terms_have_the_values_of_the_manual(condition: str) -> None:
+    (spec,) = load_text(
+        "cugen: 1\nkernel: few\nparams: {N: dynamic}\narrays:\n"
+        "  x: {shape: [N], dtype: float32}\n  greatest: {shape: [], dtype: float32}\n"
+        "  one: {shape: [], dtype: float32}\n  two: {shape: [], dtype: float32}\ncompute: |\n"
+        f"  greatest = norm(x[k], k, p=inf{condition})\n"
+        f"  one = var(x[k], k, ddof=1{condition})\n  two = var(x[k], k, ddof=2{condition})\n"
+    )
+    for row, greatest, one, two in (
+        ([], 0, math.nan, math.nan),
+        ([3], 3, math.nan, math.nan),
+        ([1, 3], 3, 2, math.inf),
+    ):
+        results = evaluate_spec(spec, {"x": np.array(row, np.float32)}, params={"N": len(row)})
+        values = [result.value.item() for result in results.values()]
+        np.testing.assert_equal(values, [greatest, one, two])
 
 
 @pytest.mark.parametrize("position", range(5))

@@ -209,7 +209,7 @@ def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[N
 
 
 def _is_nonempty(elaborator: Elaborator, builder: ReductionBuilder) -> bool:
-    if is_provably_nonnegative(affine_form(builder.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
+    if _has_terms(builder.indices[0].extent, Const(1, INT64), elaborator):
         return True
     elaborator.report.error(
         "CG1314",
@@ -221,8 +221,14 @@ def _is_nonempty(elaborator: Elaborator, builder: ReductionBuilder) -> bool:
     return False
 
 
+def _has_terms(count: Expr, least: Expr, elaborator: Elaborator) -> bool:
+    """Whether a number of terms is proved to be at least another."""
+    params = elaborator.params
+    return is_provably_nonnegative(affine_form(count, params) - affine_form(least, params), (), params)
+
+
 def _variance(builder: ReductionBuilder, body: Value, ddof: Value | None) -> Value | None:
-    """sum((x - mean(x)) ** 2) / (count - ddof)."""
+    """sum((x - mean(x)) ** 2) / maximum(count - ddof, 0), with the maximum where there may be fewer terms."""
     typing, span = builder.typing, builder.span
     mean = builder.mean(body)
     outer, term = builder.renamed(body)
@@ -231,7 +237,10 @@ def _variance(builder: ReductionBuilder, body: Value, ddof: Value | None) -> Val
     total = None if square is None else outer.reduce("sum", square)
     count = builder.count()
     if count is not None and ddof is not None and not (isinstance(ddof.expr, Const) and ddof.expr.value == 0):
+        is_enough = builder.where is None and _has_terms(count.expr, ddof.expr, builder.elaborator)
         count = typing.arithmetic("sub", count, ddof, span)
+        if count is not None and not is_enough:
+            count = typing.arithmetic("maximum", count, typing.number(0), span)
     return builder.divided(total, count)
 
 
@@ -246,8 +255,10 @@ def _norm(builder: ReductionBuilder, body: Value, written: Node, power: Value | 
     size = typing.unary("abs", body, span)
     if size is None or power is None:
         return None
-    if p is not None and abs(p) in (1, math.inf) and p != -1:
-        return builder.reduce({1: "sum", math.inf: "max", -math.inf: "min"}[p], size)
+    if p == math.inf:
+        return _greatest_size(builder, size)
+    if p is not None and p in (1, -math.inf):
+        return builder.reduce("sum" if p == 1 else "min", size)
     if p == 0:
         differs = typing.compare("ne", body, typing.number(0), span)
         return None if differs is None else builder.reduce("sum", differs)
@@ -255,6 +266,16 @@ def _norm(builder: ReductionBuilder, body: Value, written: Node, power: Value | 
     total = None if raised is None else builder.reduce("sum", raised)
     root = typing.arithmetic("div", typing.number(1), power, span)
     return None if total is None or root is None else typing.arithmetic("pow", total, root, span)
+
+
+def _greatest_size(builder: ReductionBuilder, size: Value) -> Value | None:
+    """The greatest of sizes, and 0 where there are none."""
+    greatest, count = builder.reduce("max", size), builder.count()
+    if greatest is None or count is None:
+        return None
+    if builder.where is None and _has_terms(count.expr, Const(1, INT64), builder.elaborator):
+        return greatest
+    return builder.typing.arithmetic("maximum", greatest, builder.typing.number(0), builder.span)
 
 
 def _literal(node: Node) -> float | None:
