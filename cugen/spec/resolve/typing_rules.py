@@ -243,6 +243,13 @@ class Typing:
             dtype = self.default_float if weak else _float_result_type(value.dtype)
         return self._operation(name, (value,), dtype, weak, span)
 
+    def as_float(self, value: Value, span: Span) -> Value:
+        """The value, of an integer array converted to the type in which a function such as `exp` takes it."""
+        if value.dtype.is_float or value.weak:
+            return value
+        dtype = _float_result_type(value.dtype)
+        return replace(value, expr=Cast(value.expr, dtype.compute, span), dtype=dtype)
+
     def fma(self, values: Sequence[Value], span: Span) -> Value | None:
         """A fused multiply-add of three operands."""
         dtype, weak = self.promoted_type(values)

@@ -102,6 +102,20 @@ def test_an_expansion_has_the_value_that_its_name_promises(compute: Compute, cal
     assert run(value, {"x": x}) == pytest.approx(ELEMENTWISE[call](x), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "int64", "bool"])
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "softplus", "softsign", "softmax", "log_softmax"])
+def test_expansions_of_integers_are_those_of_the_same_numbers_as_floats(
+    compute: Compute, name: str, dtype: str
+) -> None:
+    row = np.array([-128, 127, 3] if dtype.startswith("int") else [0, 255, 128]).astype(dtype)
+    call = f"{name}(x[i]{', i' if 'softmax' in name else ''})"
+    of_integers = compute(f"y[i] = {call}", x=f"3; {dtype}", y="3; float64").spec
+    of_floats = compute(f"y[i] = {call}", x="3; float64", y="3; float64").spec
+    (result,) = evaluate_spec(of_integers, {"x": row}).values()
+    (expected,) = evaluate_spec(of_floats, {"x": row.astype(np.float64)}).values()
+    np.testing.assert_allclose(result.value, expected.value, rtol=1e-6)
+
+
 ROW = [1000.0, -3.0, 2.5, 999.0, 0.0]
 SHIFTED = [math.exp(x - 1000.0) for x in ROW]
 

@@ -50,6 +50,8 @@ def _elementwise(
     values = {name: value for name, value in evaluated.items() if value is not None}
     if len(values) < len(evaluated):
         return None
+    if function.of_floats:
+        values = {name: elaborator.typing.as_float(value, node.span) for name, value in values.items()}
     if function.group == "expansion":
         return expand(elaborator, function.expansion, values, node.span)
     operands = list(values.values())

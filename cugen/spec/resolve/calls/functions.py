@@ -29,7 +29,8 @@ from cugen.spec.parse.syntax import (
 @dataclass(frozen=True, slots=True)
 class Function:
     """A builtin function. `arguments` are names with their default, None for a required one. `group` is elementwise,
-    expansion, reduction, scan, softmax or special; `indices` is the (minimum, maximum) number of index arguments."""
+    expansion, reduction, scan, softmax or special; `indices` is the (minimum, maximum) number of index arguments.
+    `of_floats`: an integer argument of the expansion is a float first, as that of `exp`; `-abs(x)` could wrap."""
 
     name: str
     group: str
@@ -37,6 +38,7 @@ class Function:
     indices: tuple[int, int] = (0, 0)
     options: tuple[str, ...] = ()
     expansion: str = ""
+    of_floats: bool = False
 
     @property
     def usage(self) -> str:
@@ -59,8 +61,10 @@ _ONE_OPERAND = (
 _TWO_OPERANDS = ("atan2", "maximum", "minimum", "pow")
 
 
-def _expansion(name: str, arguments: tuple[tuple[str, str | None], ...], text: str) -> Function:
-    return Function(name, "expansion", arguments, expansion=text)
+def _expansion(
+    name: str, arguments: tuple[tuple[str, str | None], ...], text: str, *, of_floats: bool = False
+) -> Function:
+    return Function(name, "expansion", arguments, expansion=text, of_floats=of_floats)
 
 
 _X = (("x", None),)
@@ -70,13 +74,13 @@ _EXPANSIONS = (
     _expansion("leaky_relu", (("x", None), ("a", "0.01")), "where(x > 0, x, a * x)"),
     _expansion("elu", (("x", None), ("a", "1.0")), "where(x > 0, x, a * expm1(x))"),
     _expansion("selu", _X, "1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x))"),
-    _expansion("sigmoid", _X, "where(x >= 0, 1.0, exp(-abs(x))) / (1 + exp(-abs(x)))"),
-    _expansion("silu", _X, "x * sigmoid(x)"),
-    _expansion("softplus", _X, "maximum(x, 0) + log1p(exp(-abs(x)))"),
+    _expansion("sigmoid", _X, "where(x >= 0, 1.0, exp(-abs(x))) / (1 + exp(-abs(x)))", of_floats=True),
+    _expansion("silu", _X, "x * sigmoid(x)", of_floats=True),
+    _expansion("softplus", _X, "maximum(x, 0) + log1p(exp(-abs(x)))", of_floats=True),
     _expansion("gelu", _X, "0.5 * x * (1 + erf(0.7071067811865476 * x))"),
     _expansion("gelu_tanh", _X, "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"),
     _expansion("hardtanh", _X, "minimum(maximum(x, -1), 1)"),
-    _expansion("softsign", _X, "x / (1 + abs(x))"),
+    _expansion("softsign", _X, "x / (1 + abs(x))", of_floats=True),
 )
 
 

@@ -352,6 +352,7 @@ def _softmax(elaborator: Elaborator, node: CallNode, argument: Node, index: Boun
         message = f"`{node.function}` can't be along the index of a scan in its argument"
         elaborator.report.error("CG1212", message, span, label="scanned inside", help=help)
         return None
+    argument_value = typing.as_float(argument_value, span)
     base = index.name.split(SEPARATOR)[0]
     first, second = (Index(elaborator.fresh(base), index.extent) for _ in range(2))
     under = replace(argument_value, expr=rename(argument_value.expr, {index.name: first.name}))
