@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import gcd, lcm, prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import sympy
@@ -30,7 +30,8 @@ from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.delinearize import delinearized
 from cugen.analysis.totals.enumeration import enumerated
 from cugen.analysis.totals.regions import AffineGuard, Interval, TooManyRegions, regions
-from cugen.analysis.totals.sites import THREAD, Counter, Predicate
+from cugen.analysis.totals.selections import Countable, Part, parts_by_selection
+from cugen.analysis.totals.sites import THREAD, Predicate
 from cugen.plan.symbols import Integer
 
 WARP_SIZE = 32
@@ -40,22 +41,6 @@ _MAX_LANES = 1 << 18  # evaluated at a time, to bound memory (heuristic)
 
 Cost = tuple[int, int, int, int, int]  # requests, wavefronts, ideal wavefronts, sectors, ideal sectors
 Measure = Callable[[tuple[int | None, ...]], Cost]  # byte addresses of one warp, None for an inactive lane
-
-
-class Countable(Protocol):
-    """Access function with its iteration domain: a `Site`, or a program point without an access."""
-
-    @property
-    def offset(self) -> Integer: ...
-
-    @property
-    def counters(self) -> tuple[Counter, ...]: ...
-
-    @property
-    def predicates(self) -> tuple[Predicate, ...]: ...
-
-    @property
-    def opaque(self) -> str: ...
 
 
 @dataclass
@@ -101,6 +86,18 @@ class Totals:
     ideal_sectors: int = 0
     patterns: list[Pattern] = field(default_factory=list, repr=False)  # in order of enumeration
 
+    def add(self, other: Totals) -> None:
+        """Adds the warps of another part of the launch, which come after these."""
+        self.mixed_warps += other.mixed_warps
+        for name in ("warps", "lanes", "requests", "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        known = {pattern.lanes: pattern for pattern in self.patterns}
+        for pattern in other.patterns:
+            if pattern.lanes in known:
+                known[pattern.lanes].warps += pattern.warps
+            else:
+                self.patterns.append(pattern)
+
     @property
     def worst(self) -> tuple[int | None, ...]:
         """Addresses of a warp with the worst pattern, in bytes of the array; empty if nothing runs."""
@@ -145,16 +142,20 @@ def totals(
     """
     if site.opaque:
         raise Unknown(site.opaque)
+    result, budget = Totals(), budget or Budget()
+    budget.access()
     try:
-        return _LaunchCount(site, block, element_bytes, period, measure, start, budget or Budget()).run()
+        for part in parts_by_selection(site):
+            result.add(_LaunchCount(part, block, element_bytes, period, measure, start, budget).run())
     except OverflowError as error:
         raise Unknown("its indices exceed 64 bits") from error
+    return result
 
 
 class _LaunchCount:
     def __init__(
         self,
-        site: Countable,
+        site: Part,
         block: tuple[int, int, int],
         element_bytes: int,
         period: int,
@@ -163,7 +164,6 @@ class _LaunchCount:
         budget: Budget,
     ) -> None:
         self.budget = budget
-        budget.access()
         self.period, self.measure, self.bytes, self.start = period, measure, element_bytes, start
         enumeration = enumerated(
             site.offset, site.counters, site.predicates, block, period // gcd(element_bytes, period)
