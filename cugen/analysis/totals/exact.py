@@ -86,13 +86,13 @@ class Totals:
     ideal_sectors: int = 0
     patterns: list[Pattern] = field(default_factory=list, repr=False)  # in order of enumeration
 
-    def add(self, other: Totals) -> None:
+    def add(self, following: Totals) -> None:
         """Adds the warps of another part of the launch, which come after these."""
-        self.mixed_warps += other.mixed_warps
+        self.mixed_warps += following.mixed_warps
         for name in ("warps", "lanes", "requests", "wavefronts", "ideal_wavefronts", "sectors", "ideal_sectors"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, getattr(self, name) + getattr(following, name))
         known = {pattern.lanes: pattern for pattern in self.patterns}
-        for pattern in other.patterns:
+        for pattern in following.patterns:
             if pattern.lanes in known:
                 known[pattern.lanes].warps += pattern.warps
             else:

@@ -105,10 +105,10 @@ def _split_at(part: Part, extremum: Integer, counter: Counter) -> list[Part] | N
     if first:
         parts.append(_range(part.replaced({extremum: before}, part.counters), counter, 0, first))
     if first < counter.count:
-        rest = part.replaced({extremum: after}, part.counters)
-        if first and counter.count - first > 1 and _is_nonaffine(rest, counter.symbol):
+        behind = part.replaced({extremum: after}, part.counters)
+        if first and counter.count - first > 1 and _is_nonaffine(behind, counter.symbol):
             return None
-        parts.append(_range(rest, counter, first, counter.count - first))
+        parts.append(_range(behind, counter, first, counter.count - first))
     return parts
 
 

@@ -117,20 +117,20 @@ def _separated(targets: list[_Target]) -> tuple[list[tuple[Progression, ...]], t
 
 
 def _split(target: _Target, split: _Split) -> _Target | None:
-    """The target with a dimension in place of the multiples of a radix and one of the rest, if that is smaller."""
+    """The target with a dimension for the multiples of a radix and one for the remainder, if that is smaller."""
     form, radix = target.subscripts[split.dimension], split.radix
     whole = AffineForm(tuple((atom, c // radix) for atom, c in form.terms if c % radix == 0), form.constant // radix)
-    rest = AffineForm(tuple((atom, c) for atom, c in form.terms if c % radix), form.constant % radix)
-    least = greatest = rest.constant
-    for atom, c in rest.terms:
+    remainder = AffineForm(tuple((atom, c) for atom, c in form.terms if c % radix), form.constant % radix)
+    lowest = highest = remainder.constant
+    for atom, c in remainder.terms:
         extent = target.extents.get(atom.name) if isinstance(atom, Variable) else None
         if extent is None or not extent.is_constant:
             return None
-        least, greatest = least + min(c * (extent.constant - 1), 0), greatest + max(c * (extent.constant - 1), 0)
-    if least < 0 or greatest >= radix:
+        lowest, highest = lowest + min(c * (extent.constant - 1), 0), highest + max(c * (extent.constant - 1), 0)
+    if lowest < 0 or highest >= radix:
         return None
     before, after = target.subscripts[: split.dimension], target.subscripts[split.dimension + 1 :]
-    return replace(target, subscripts=(*before, whole, rest, *after))
+    return replace(target, subscripts=(*before, whole, remainder, *after))
 
 
 def _progressions(target: _Target) -> tuple[Progression, ...] | None:

@@ -71,9 +71,9 @@ def test_domains_that_no_value_of_a_counter_cuts_stay_whole(length: Integer) -> 
     st.booleans(),
 )
 def test_the_parts_execute_what_the_domain_does(
-    slope: int, start: int, other: int, end: int, extremum: type[Integer], twice: bool
+    slope: int, start: int, second_slope: int, end: int, extremum: type[Integer], twice: bool
 ) -> None:
-    selected = extremum(slope * BLOCK + start, other * BLOCK + end)
+    selected = extremum(slope * BLOCK + start, second_slope * BLOCK + end)
     length = Maximum(selected, integer(5)) if twice else selected
     domain = guarded(length, LANE + 64 * BLOCK + selected)
     ranges = {BLOCK: (0, 3), STEP: (0, 7), LANE: (0, 31)}

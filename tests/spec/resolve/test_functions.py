@@ -150,14 +150,14 @@ def test_norms_and_variances_of_too_few_terms_have_the_values_of_the_manual(cond
         f"  greatest = norm(x[k], k, p=inf{condition})\n"
         f"  one = var(x[k], k, ddof=1{condition})\n  two = var(x[k], k, ddof=2{condition})\n"
     )
-    for row, greatest, one, two in (
+    for row, greatest, first_variance, second_variance in (
         ([], 0, math.nan, math.nan),
         ([3], 3, math.nan, math.nan),
         ([1, 3], 3, 2, math.inf),
     ):
         results = evaluate_spec(spec, {"x": np.array(row, np.float32)}, params={"N": len(row)})
         values = [result.value.item() for result in results.values()]
-        np.testing.assert_equal(values, [greatest, one, two])
+        np.testing.assert_equal(values, [greatest, first_variance, second_variance])
 
 
 @pytest.mark.parametrize("position", range(5))

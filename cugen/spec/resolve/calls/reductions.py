@@ -221,10 +221,10 @@ def _is_nonempty(elaborator: Elaborator, builder: ReductionBuilder) -> bool:
     return False
 
 
-def _has_terms(count: Expr, least: Expr, elaborator: Elaborator) -> bool:
+def _has_terms(count: Expr, required: Expr, elaborator: Elaborator) -> bool:
     """Whether a number of terms is proved to be at least another."""
     params = elaborator.params
-    return is_provably_nonnegative(affine_form(count, params) - affine_form(least, params), (), params)
+    return is_provably_nonnegative(affine_form(count, params) - affine_form(required, params), (), params)
 
 
 def _variance(builder: ReductionBuilder, body: Value, ddof: Value | None) -> Value | None:
