@@ -149,7 +149,8 @@ arrays:
   x: {shape: [N], dtype: float32}
   cell: {shape: [N], dtype: int32}
   f: {shape: [N], dtype: float32}
-compute: "f[i] = sum(sum(abs(x[i] - x[j]), j, where=start[near[cell[i], k]] <= j and j < start[near[cell[i], k] + 1]), k)"
+compute: >
+  f[i] = sum(sum(abs(x[i] - x[j]), j, where=start[near[cell[i], k]] <= j and j < start[near[cell[i], k] + 1]), k)
 """
 
 
