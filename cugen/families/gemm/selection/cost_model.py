@@ -23,10 +23,10 @@ from cugen.families.gemm.problem import (
     shared_bytes,
 )
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
-from cugen.families.gemm.tile_layout import BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 from cugen.machine.occupancy import clustered_multiprocessors, occupancy
+from cugen.machine.requests.banks import WAVEFRONT_BYTES
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 
 
@@ -251,7 +251,7 @@ def _epilogue_slots(problem: Problem, config: TileConfig, fitted: Calibration) -
 def _slices_cycles(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
     """Cycles of a multiprocessor in which the partial sums of a block's slices pass through shared memory and back."""
     partials = config.block_m * config.block_n * config.sliced_k * problem.accumulator_bytes
-    return fitted.slice_exchange * 2 * partials / BANK_BYTES
+    return fitted.slice_exchange * 2 * partials / WAVEFRONT_BYTES
 
 
 def _distributed_shared_cycles(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
