@@ -119,10 +119,13 @@ def _dimensions(value: Expr, indices: tuple[Index, ...]) -> tuple[Index, ...]:
 
 
 def _is_profitable(indices: tuple[Index, ...], dtype: DType, reduction: Reduce, single: Single) -> bool:
-    extent, outputs = single.context.max_extent, single.statement.indices
+    """Whether arithmetic outweighs the temporary's traffic, and its size is allowed as far as it is known; extents that
+    are known at launch count as long."""
+    context, extent, outputs = single.context, single.context.max_extent, single.statement.indices
     shared = [index for index in outputs if index not in indices]
+    known = (static for index in indices if (static := context.static_extent(index)) is not None)
     return (
         prod(map(extent, (*outputs, *reduction.indices))) >= _MIN_MULTIPLY_ADDS
         and prod(map(extent, shared)) >= _MIN_N
-        and prod(map(extent, indices)) * dtype.bytes <= _MAX_BYTES
+        and prod(known) * dtype.bytes <= _MAX_BYTES
     )

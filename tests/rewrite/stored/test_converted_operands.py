@@ -135,6 +135,14 @@ def test_other_gemms_have_no_converted_operand(value, x, w):
     assert "float16" not in [dtype.removeprefix("b") for family, dtype in launches(spec)]
 
 
+def test_operands_of_rows_that_are_counted_at_launch_are_converted() -> None:
+    spec = spec_of(
+        "sum(x[m, k] * w[n, k], k)", "float8_e4m3", "float8_e4m3", "M: dynamic, N: 512, K: 512", "target: sm_80"
+    )
+    assert [array.name for array in generate(spec, analysis=False).plan.workspace] == ["x_float16", "w_float16"]
+    assert on_tensor_cores(spec)
+
+
 def test_few_rows_read_the_operand_as_it_is():
     spec = spec_of("sum(x[m, k] * w[n, k], k)", sizes="M: 8, N: 8192, K: 1024")
     assert [family for family, _ in launches(spec)] == ["skinny"]
