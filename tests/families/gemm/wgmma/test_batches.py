@@ -165,8 +165,10 @@ schedule: {family: wgmma}
     ("text", "m"),
     [
         pytest.param(ROWS, "m", id="x is faster, and short"),
-        pytest.param(ROWS.replace("X: 3", "X: 64"), "x", id="x is faster, and long"),
-        pytest.param(ROWS.replace("X: 3", "X: 64").replace("wgmma", "wgmma, block: {m: 64}"), "m", id="m is scheduled"),
+        pytest.param(ROWS.replace("X: 3", "X: 128"), "x", id="x is faster, and long"),
+        pytest.param(
+            ROWS.replace("X: 3", "X: 128").replace("wgmma", "wgmma, block: {m: 64}"), "m", id="m is scheduled"
+        ),
         pytest.param(
             ROWS.replace("M: 128", "M: 8").replace("X, Y, M, K", "X, Y, K, M").replace("x, y, m, k", "x, y, k, m"),
             "m",
