@@ -1,4 +1,4 @@
-"""Latency of device memory in SM cycles, and the issue rate of an SM.
+"""Latency of device memory in SM cycles, the issue rate of an SM, and the time of a launch.
 
 The CUDA programming guide documents 1.x to 3.x; later figures are from one pointer-chase study, or assumed. All are
 unloaded latencies: under load they grow, and more bytes must be in flight.
@@ -13,6 +13,7 @@ from cugen.machine.devices import Device
 from cugen.machine.table import target
 from cugen.machine.target import Target
 
+LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200): what takes less than that takes as long
 _GUIDE = "CUDA programming guide 4.2, 5.2.3"
 _STUDY = "Luo and others, arXiv 2402.13499, a pointer chase on"
 

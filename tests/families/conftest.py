@@ -132,13 +132,14 @@ def reasons() -> Reasons:
 
 @pytest.fixture(scope="session")
 def prove(made: Generate) -> Prove:
-    """Fails unless the CPU device's results equal the reference's."""
+    """Fails unless the CPU device's results equal the reference's. With `races` it also fails where a value is
+    read that nobody wrote."""
 
     def check(
         text: str, params: Mapping[str, int] | None = None, *, sanitize: bool = False, races: bool = False
     ) -> None:
         kernel = made(text)
-        device = CpuDevice(sanitize=sanitize, races=races, workers=1, shuffle=7)
+        device = CpuDevice(sanitize=sanitize, races=races, uninitialised=races, workers=1, shuffle=7)
         run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=params)
         assert run.verification.passed, "\n".join(run.verification.messages) + kernel.source
 

@@ -13,11 +13,10 @@ from cugen.analysis.launches.facts import Facts, facts
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, KernelReport, analyze_kernel
 from cugen.machine import Device, default_device
-from cugen.machine.latency import memory_latency
+from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.kernel import Plan
 
-LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200)
 _BLOCK_CYCLES = 1.2  # between two blocks' starts (measured on H200: 3,000,017 blocks in 1808 us, 500,009 in 305)
 _L2_TO_DRAM_BANDWIDTH = 3  # ratio of bandwidths (heuristic)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cugen.analysis.launches.price import LAUNCH_SECONDS, Price, launch_price
+from cugen.analysis.launches.price import Price, launch_price
 from cugen.analysis.launches.sentences import time_text
 from cugen.analysis.launches.traffic import Traffic
 from cugen.analysis.limits import codes
@@ -13,6 +13,7 @@ from cugen.analysis.limits.findings import TOLERANCE, Finding, LaunchLimits, num
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.sites import SPIN_WAIT
 from cugen.machine import device as known_device
+from cugen.machine.latency import LAUNCH_SECONDS
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.spec.expressions import NOWHERE
 

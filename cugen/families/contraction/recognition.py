@@ -17,6 +17,7 @@ from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
 from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.placement import is_loaded_by_element, size_refusals
+from cugen.pieces.vectors import is_contiguous
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
@@ -42,6 +43,7 @@ from cugen.spec.expressions import (
 )
 from cugen.spec.model import Memory
 
+_TILE_ROWS = 128  # of a large tile
 MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its operands' tiles in shared memory
 
 
@@ -287,7 +289,8 @@ def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, W
     n = next((i for i in free if not all(i.name in _moving(read, windows) for read in reads)), None)
     a_reads = tuple(read for read in reads if n and n.name not in _moving(read, windows))
     b_reads = tuple(read for read in reads if read not in a_reads)
-    m = next((i for i in free if all((i.name in _moving(read, windows)) == (read in a_reads) for read in reads)), None)
+    rows = [i for i in free if all((i.name in _moving(read, windows)) == (read in a_reads) for read in reads)]
+    m = rows[0] if windows and rows else _long_rows(request, rows, a_reads, k)
     if n is None or m is None:
         return Refusal("takes an M index that only the A operands have and an N index that only the B operands have")
     if not all(_mentions(node.body, a_reads) and _mentions(node.body, b_reads) for node in reductions):
@@ -315,6 +318,26 @@ def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, W
         a_operands=tuple(operand_of(request, read, m, k, windows.get(read), is_along_m=True) for read in a_reads),
         b_operands=tuple(operand_of(request, read, n, k, windows.get(read), is_along_m=False) for read in b_reads),
     )
+
+
+def _long_rows(request: Request, candidates: list[Index], a_reads: tuple[Read, ...], k: Index) -> Index | None:
+    """The M of several indices that only the A operands have; the others are a batch:
+
+        C[i, m, n] = sum(A[m, i, k] * B[k, n], k)
+    has tiles whose rows are along i or along m, and a short M leaves rows of a tile unused. It is the one that the
+    schedule has a size for, else the fastest of those that have the rows of a large tile, else the longest. A is
+    contiguous along it, or along K."""
+    schedule = request.schedule
+    scheduled = {name for name, _ in (*schedule.block, *schedule.thread)}
+    if requested := next((index for index in candidates if index.name in scheduled), None):
+        return requested
+
+    def is_read_in_rows(index: Index) -> bool:
+        reads = ((request.context.arrays[read.array], read.subscripts) for read in a_reads)
+        return all(any(is_contiguous(*read, name) for name in (index.name, k.name)) for read in reads)
+
+    read_in_rows = list(filter(is_read_in_rows, candidates)) or candidates[:1]
+    return max(read_in_rows, key=lambda i: min(request.context.planned_extent(i), _TILE_ROWS), default=None)
 
 
 def _depends_on_params(reduction: Reduce) -> bool:

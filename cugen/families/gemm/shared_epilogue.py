@@ -45,6 +45,8 @@ from cugen.spec.expressions import Expr, Local
 
 # Unrolled vectors of a thread in the final reduction (measured on an H200: more cost instruction-cache misses).
 _MAX_UNROLLED_VECTORS = 4
+# Of partial sums that a thread loads at once: with more, ptxas 13.0 spills beside what the main loop keeps.
+_MAX_LOADED_BYTES = 128
 
 
 Partial = Callable[[Integer, Integer, int], Access]  # partial sums at (m, n) of the block tile, so many of them
@@ -88,11 +90,14 @@ class SharedEpilogue(Epilogue):
     def fix_up(self, loop: Loop, partial: Partial, *, begins_with_slices: bool = False) -> tuple[Section, ...]:
         """The epilogue of a block that adds partial sums of the workspace, in a `loop` over `partial`, an access for
         (m, n, width) in the block tile. With `begins_with_slices` the sums over the block's slices come first. Each
-        trip loads all vectors of a thread, so that it waits for memory once."""
+        trip loads all vectors of a thread, or of a part of the tile, so that it waits for memory once."""
         thread, config, width = self.thread, self.config, self.width
-        vector_id, m, n, over_tile = self._distribute(width)
-        vector_of_thread = FloorDiv(vector_id - thread.index, integer(config.threads))
-        extents = -(-config.block_m * config.block_n // (width * config.threads)), width
+        vectors = self._vectors_of_thread(width)
+        part = thread.loop_index("part", -(-vectors // self._vectors_at_once(width)))
+        vector_id, m, n, over_tile = self._distribute(width, part=part)
+        first = thread.index + value_of(part) * integer(self._vectors_at_once(width) * config.threads)
+        vector_of_thread = FloorDiv(vector_id - first, integer(config.threads))
+        extents = min(vectors, self._vectors_at_once(width)), width
         dimensions = 2 if width > 1 else 1
         sums = dense_array(self.lowering.names.allocate("sums"), self.dtype, extents[:dimensions], "register")
         v = thread.loop_index("w", width)
@@ -116,8 +121,11 @@ class SharedEpilogue(Epilogue):
             start = (Declare(sums), *over_tile((*loads, store)))
         add_partials = For(loop, (Section("add", over_tile(add_partial)),))
         statements = over_tile(self._statements_at(m, n, lambda v: Element.of(Access(sums, element(v), "load"))))
-        sections = Section("first_partials", start), Section("add_partials", (add_partials,))
-        return *sections, Section("statements", statements)
+        first_partials, others = Section("first_partials", start), Section("add_partials", (add_partials,))
+        sections = first_partials, others, Section("statements", statements)
+        if part.range[1] == 0:
+            return sections
+        return (Section("parts", (For(Loop(part, integer(0), integer(part.range[1] + 1), rolled=True), sections),)),)
 
     @cached_property
     def staged(self) -> Array:
@@ -158,9 +166,18 @@ class SharedEpilogue(Epilogue):
 
     def _reduce_slices(self, target: Partial) -> tuple[Node, ...]:
         width = self._accumulator_width
-        _, m, n, over_tile = self._distribute(width)
+        is_long = self._vectors_of_thread(width) > self._vectors_at_once(width)
+        _, m, n, over_tile = self._distribute(width, unroll_by=_MAX_UNROLLED_VECTORS if is_long else 0)
         loads, total = self._sum_of_slices(m, n, width)
         return over_tile((*loads, *self._store_vector("slice_total", total, target(m, n, width))))
+
+    def _vectors_of_thread(self, width: int) -> int:
+        """Vectors of a tile that a thread has."""
+        return -(-self.config.block_m * self.config.block_n // (width * self.config.threads))
+
+    def _vectors_at_once(self, width: int) -> int:
+        """Of these, as many as a thread loads before it adds any."""
+        return _MAX_LOADED_BYTES // (width * self.dtype.bytes)
 
     def _reduce_and_store(self, rank: Integer | None = None) -> tuple[Node, ...]:
         """Adds the partials of all slices, or of a cluster's blocks if there is a `rank`; computes the statements."""
@@ -174,18 +191,24 @@ class SharedEpilogue(Epilogue):
         return over_tile(self._statements_at(m, n, total, loads))
 
     def _distribute(
-        self, width: int, rank: Integer | None = None, unroll_by: int = 0
+        self, width: int, rank: Integer | None = None, unroll_by: int = 0, part: Index | None = None
     ) -> tuple[Integer, Integer, Integer, Callable[[tuple[Node, ...]], tuple[Node, ...]]]:
-        """Distributes the vectors of a tile over the threads of the block, or of the cluster in which the block has the
-        `rank`. Returns the vector's number, row and column, and what puts a body into a thread's loop over them."""
+        """Distributes the vectors of a tile, or those of a `part` of several, over the threads of the block, or of the
+        cluster in which the block has the `rank`. Returns the vector's number, row and column, and what puts a body
+        into a thread's loop over them."""
         thread, threads, vectors_n = self.thread, self.config.threads, self.config.block_n // width
         per_block = count = self.config.block_m * vectors_n
         if rank is not None:
             # A multiple of a warp, so that no request begins inside a sector.
             per_block = -(-count // (self.config.split_k * WARP)) * WARP
-        e = thread.loop_index("e", per_block)
-        vector_of_block = thread.index + e.symbol if per_block > threads else thread.index
-        terms = [Comparison(vector_of_block, "<", integer(per_block))] if per_block % threads else []
+        per_part, first = per_block, thread.index
+        if part is not None and part.range[1] > 0:
+            per_part = self._vectors_at_once(width) * threads
+            first += per_part * part.symbol
+        e = thread.loop_index("e", per_part)
+        vector_of_block = first + e.symbol if per_part > threads else first
+        is_cut = per_block % (per_part if per_part < per_block else threads) > 0
+        terms = [Comparison(vector_of_block, "<", integer(per_block))] if is_cut else []
         definitions: list[Node] = []
         vector_id = vector_of_block
         if rank is not None:
@@ -206,8 +229,8 @@ class SharedEpilogue(Epilogue):
             body = (*definitions, *body)
             if per_block <= threads:
                 return body
-            is_partial = 0 < unroll_by < -(-per_block // threads)
-            loop = Loop(e, integer(0), integer(per_block), threads, unroll=not is_partial)
+            is_partial = 0 < unroll_by < -(-per_part // threads)
+            loop = Loop(e, integer(0), integer(per_part), threads, unroll=not is_partial)
             return (For(replace(loop, unroll_by=unroll_by) if is_partial else loop, body),)
 
         return vector_id, m, n, over_tile

@@ -17,6 +17,7 @@ from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device, target
 from cugen.machine.mma import WORD_BYTES, MmaInstruction, instruction_for, issue_rate
+from cugen.machine.requests.banks import WAVEFRONT_BYTES
 from cugen.spec.expressions import factors_of_product
 
 LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
@@ -25,7 +26,6 @@ MMA_M, MMA_N = 16, 8  # accumulators of one instruction
 MATRIX_ROWS, MATRIX_ROW_BYTES = 8, 16  # of a matrix that ldmatrix loads (PTX ISA)
 FIXED_TUNABLES = ("lanes", "order", "addressing", "prefetch")  # by the instruction
 
-_BANK_BYTES = 128  # of one word in each bank of shared memory (CUDA programming guide)
 # Lanes load single elements: 32 consecutive bytes of 4 rows in one request. The rows are in different banks if they
 # begin 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
 _ROW_DISTANCE_BYTES = 32
@@ -150,7 +150,7 @@ def swizzle_of(config: TileConfig) -> tuple[int, int]:
     units, remainder = divmod(int(config.block_k), shift_unit(config.mma, is_k_major=True))
     if not config.mma.has_words:
         return (0, 1) if remainder or units % _SWIZZLED_SECTORS else (_SWIZZLED_SECTORS, 1)
-    units_of_banks = _BANK_BYTES // MATRIX_ROW_BYTES
+    units_of_banks = WAVEFRONT_BYTES // MATRIX_ROW_BYTES
     if remainder or units < 2 or (units & (units - 1) and units % units_of_banks):
         return 0, 1
     return min(units, units_of_banks), max(units_of_banks // units, 1)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from cugen.machine import Device, Target
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
-from cugen.spec.expressions import MAX_MULTIPLIED_POWER, Const, Expr, Op, Read, Reduce, Select, children
+from cugen.spec.expressions import Const, Expr, Op, Read, Reduce, Select, children
+from cugen.spec.floats.powers import Power, literal_power
 from cugen.spec.types import DType, Kind
 
 # Cost of one multiply-add in issue slots of a float32 FMA (heuristic: no device table has these rates).
@@ -52,7 +53,7 @@ def term_registers(reductions: tuple[Reduce, ...], target: Target) -> int:
 def _instructions(reduction: Reduce, target: Target) -> int:
     """The instructions of one term and its accumulation: one for a product, two for a squared difference."""
     body, kind = reduction.body, reduction.kind
-    is_fused = kind == "sum" and isinstance(body, Op) and body.name in ("mul", "pow")
+    is_fused = kind == "sum" and _is_product(body)
     accumulation = 0 if is_fused else 1 if kind == "sum" else _extremum(reduction.dtype, target)
     operations = dict.fromkeys(_operations(body))  # what occurs twice is computed once
     return max(sum(_instructions_of(node, target) for node in operations) + accumulation, 1)
@@ -71,13 +72,43 @@ def _instructions_of(node: Op | Select, target: Target) -> int:
     match node:
         case Op(name=name) if name in _MODIFIERS:
             return 0
-        case Op(name="pow", args=(_, Const(value=exponent))) if exponent in range(1, MAX_MULTIPLIED_POWER + 1):
-            return max(int(exponent).bit_length() - 1, 1)
+        case Op(name="pow", args=(_, Const(value=1))):  # is left out
+            return 0
+        case Op() if (power := _literal_power(node)) is not None:
+            return _multiplications(power) + _factor_instructions(power)
         case Op(name=name, dtype=dtype) if name in _EXTREMA:
             return _extremum(dtype, target)
         case Op(name=name):
             return FUNCTION_INSTRUCTIONS.get(name, 1)
     return 1
+
+
+def _is_product(expr: Expr) -> bool:
+    """Whether the last operation is a multiplication, which an FMA adds as well."""
+    if not isinstance(expr, Op):
+        return False
+    power = _literal_power(expr)
+    return expr.name == "mul" or (power is not None and _multiplications(power) > 0)
+
+
+def _literal_power(op: Op) -> Power | None:
+    """The power that is computed without a function for any exponent."""
+    match op:
+        case Op(name="pow", args=(_, Const(value=exponent)), dtype=dtype) if dtype.is_float or exponent > 0:
+            return literal_power(exponent)
+    return None
+
+
+def _multiplications(power: Power) -> int:
+    """By squaring, and by a root."""
+    by_squaring = power.whole.bit_length() + power.whole.bit_count() - 2 if power.whole else 0
+    return by_squaring + (power.has_root and power.whole > 0)
+
+
+def _factor_instructions(power: Power) -> int:
+    """Instructions of a root and a quotient."""
+    root = FUNCTION_INSTRUCTIONS["rsqrt" if power.is_inverse else "sqrt"] if power.has_root else 0
+    return root + (FUNCTION_INSTRUCTIONS["div"] if power.is_inverse and power.whole else 0)
 
 
 def _extremum(dtype: DType, target: Target) -> int:

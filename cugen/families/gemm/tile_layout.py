@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import WARP, TileConfig
+from cugen.machine.requests.banks import WAVEFRONT_BYTES
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 
 ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
-BANK_BYTES = 128  # of one word in each bank: what shared memory moves in a cycle (CUDA programming guide)
 
 
 def tile_name(array: str) -> str:
@@ -74,7 +74,7 @@ class OperandTile:
         """Lines of 128 bytes that a warp's copy reads, wherever they begin."""
         if self.copy_width_for(config) < self.copy_width or self.is_k_major:
             return WARP / self.threads_along_k(config)
-        return max(WARP * self.copy_width * self.element_bytes / BANK_BYTES, 1.0)
+        return max(WARP * self.copy_width * self.element_bytes / WAVEFRONT_BYTES, 1.0)
 
     def pad_for(self, config: TileConfig) -> int:
         """Padding of the rows, in elements."""
@@ -102,7 +102,7 @@ class OperandTile:
         _, length = self.extents(config)
         # Rows of words that fill all banks are swizzled unless the spec pads them: copies to padded ones straddle
         # lines of 128 bytes.
-        fills_banks = length * self.element_bytes % BANK_BYTES == 0
+        fills_banks = length * self.element_bytes % WAVEFRONT_BYTES == 0
         is_of_words = config.mma is not None and config.mma.has_words and fills_banks and not self.pad
         if not (self.is_swizzled or is_of_words) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
@@ -111,7 +111,7 @@ class OperandTile:
         unit = self._unit(config)
         if length <= unit:  # a row that stays together: the identity
             return 0, 1
-        return math.gcd(length, BANK_BYTES // self.element_bytes) // unit, unit
+        return math.gcd(length, WAVEFRONT_BYTES // self.element_bytes) // unit, unit
 
     def why_not_swizzled(self, config: TileConfig) -> str:
         """Why the requested xor swizzle is impossible; empty if it is possible."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.histogram.contention import BANKS
 from cugen.families.histogram.recognition import HistogramProblem
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two

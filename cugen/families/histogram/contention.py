@@ -10,14 +10,13 @@ from functools import lru_cache
 
 from cugen.families.histogram.recognition import HistogramProblem
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.machine.latency import memory_latency
+from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
+from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
 
-BANKS = 32  # of shared memory, of one word each
 COMPARISON_INSTRUCTIONS = (
     3  # a comparison, its conversion and the addition (heuristic); loads are shared by several bins
 )
-LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200): what less than that takes, takes as long
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
+from cugen.machine.requests.banks import BANK_BYTES, BANKS
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.vectors import (
     MAX_ACCESS_BYTES,
@@ -23,8 +24,6 @@ from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.spec.expressions import Index, Read
 
-BANKS = 32  # of shared memory, as many as lanes of a warp (CUDA programming guide)
-BANK_BYTES = 4
 MIN_VECTOR_LANES = 8  # along a row: with 16 bytes each, one 128-byte line
 MAX_SCALAR_LANES = 64  # along a row, with one element each (measured on H200)
 MIN_SHIFTED_ACROSS = 64  # of a shifted tile (heuristic)

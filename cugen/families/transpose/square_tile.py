@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.families.transpose.config import BANK_BYTES, RowMapping, Transpose, TransposeConfig
+from cugen.families.transpose.config import RowMapping, Transpose, TransposeConfig
 from cugen.families.transpose.packed_tile import PackedTileKernel
+from cugen.machine.requests.banks import BANK_BYTES
 from cugen.pieces.kernels import dense_array, tile_bytes
 from cugen.plan.memory import Array
 from cugen.spec.expressions import Read

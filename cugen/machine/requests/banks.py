@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from cugen.machine import Target
 from cugen.machine.requests.warp import WARP_SIZE, WORD_BYTES, Lanes, active
 
+BANKS = 32  # of shared memory from 2.0 on, as many as lanes of a warp (CUDA programming guide)
+BANK_BYTES = 4
+WAVEFRONT_BYTES = BANKS * BANK_BYTES  # a word of each bank: what shared memory moves in a cycle
+
 
 @dataclass(frozen=True, slots=True)
 class BankConflict:

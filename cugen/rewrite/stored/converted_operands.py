@@ -1,16 +1,17 @@
 """Stores operands of a GEMM in a type that holds their numbers and that tensor cores take: an operand in that of the
-other one, or those of a float64 sum in float64.
+other one, both in a third one, or those of a float64 sum in float64.
 
     y[m, n] = sum(x[m, k] * w[n, k], k)                        x: float16, w: int8
 becomes
     w_float16[n, k] = w[n, k];  y[m, n] = sum(x[m, k] * w_float16[n, k], k)
-Both 16-bit floats hold all numbers of 8 bits, float64 those of 32: products and sums are those of the types as they are
-written. The operand may be computed of 8-bit integers, as those of two in a byte are.
+Both 16-bit floats hold all numbers of 8 bits, tf32 those of 16-bit floats, float64 those of 32: products and sums are
+those of the types as they are written. float8 is stored in float16 where tensor cores don't take it, and operands are
+in float32 where the spec allows tf32. The operand may be computed of 8-bit integers, as those of two in a byte are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -20,7 +21,7 @@ from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, 
 from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
-from cugen.spec.types import FLOAT64, DType
+from cugen.spec.types import FLOAT16, FLOAT32, FLOAT64, DType
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # on CUDA cores they take as long as a launch (heuristic)
 _MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
@@ -63,30 +64,42 @@ def _matrix(value: Expr, indices: tuple[Index, ...], dtype: DType, single: Singl
 
 
 def _convertible(reduction: Reduce, single: Single) -> Iterator[tuple[tuple[Expr, ...], DType]]:
-    """Factors of a product of two, and a type that holds their numbers: one of 8 bits beside one that is stored in 16,
-    those of fewer than 64 bits in a float64 sum."""
+    """Factors of a product of two that aren't stored in a type that holds the numbers of both, and that type."""
     factors = list(factors_of(reduction.body))
     if len(factors) != 2 or any(factor.is_divisor for factor in factors):
         return
-    first, second = (factor.expr for factor in factors)
-    if reduction.dtype == FLOAT64:
-        narrow = [value for value in (first, second) if (of_value := _type_of(value, single)) and of_value.bits <= 32]
-        if all(value in narrow or _stored_type(value, single) == FLOAT64 for value in (first, second)):
-            yield tuple(dict.fromkeys(narrow)), FLOAT64
-        return
-    for value, partner in ((first, second), (second, first)):
-        stored, of_value = _stored_type(partner, single), _type_of(value, single)
-        if stored is None or of_value is None:
-            continue
-        if stored.is_float and (stored.bits, of_value.bits) == (_WIDE_BITS, _NARROW_BITS):
-            yield (value,), stored
+    values = tuple(dict.fromkeys(factor.expr for factor in factors))
+    types = [dtype for value in values if (dtype := _type_of(value, single)) is not None]
+    common = _common_type(types, reduction.dtype) if len(types) == len(values) else None
+    narrow = tuple(value for value in values if _stored_type(value, single) != common)
+    if common is not None and narrow:
+        yield narrow, common
+
+
+def _common_type(types: Sequence[DType], of_sum: DType) -> DType | None:
+    """The narrowest type of a tensor core that holds the numbers of all types; of float64 sums float64."""
+    if of_sum == FLOAT64:
+        return FLOAT64 if all(dtype == FLOAT64 or dtype.bits <= 32 for dtype in types) else None
+    if not of_sum.is_float or not any(dtype.is_float for dtype in types):
+        return None
+    candidates = (*(dtype for dtype in types if dtype.bits == _WIDE_BITS), FLOAT16, FLOAT32)
+    return next((common for common in candidates if all(_holds(common, dtype) for dtype in types)), None)
+
+
+def _holds(common: DType, dtype: DType) -> bool:
+    """Whether a float of 16 bits, or tf32 where it is float32, holds all numbers of a type."""
+    if dtype == common or dtype.bits <= _NARROW_BITS:
+        return common.is_float
+    return common == FLOAT32 and dtype.is_float and dtype.bits == _WIDE_BITS
 
 
 def _type_of(value: Expr, single: Single) -> DType | None:
     """The type of the numbers of a value that is stored, or computed and then converted; None for others."""
     if not any(isinstance(node, Read) for node in walk(value)):
         return None
-    return value.arg.dtype if isinstance(value, Cast) else _stored_type(value, single)
+    if not isinstance(value, Cast):
+        return _stored_type(value, single)
+    return value.arg.dtype if value.arg.dtype.bits < value.dtype.bits else value.dtype
 
 
 def _stored_type(expr: Expr, single: Single) -> DType | None:
@@ -106,10 +119,13 @@ def _dimensions(value: Expr, indices: tuple[Index, ...]) -> tuple[Index, ...]:
 
 
 def _is_profitable(indices: tuple[Index, ...], dtype: DType, reduction: Reduce, single: Single) -> bool:
-    extent, outputs = single.context.max_extent, single.statement.indices
+    """Whether arithmetic outweighs the temporary's traffic, and its size is allowed as far as it is known; extents that
+    are known at launch count as long."""
+    context, extent, outputs = single.context, single.context.max_extent, single.statement.indices
     shared = [index for index in outputs if index not in indices]
+    known = (static for index in indices if (static := context.static_extent(index)) is not None)
     return (
         prod(map(extent, (*outputs, *reduction.indices))) >= _MIN_MULTIPLY_ADDS
         and prod(map(extent, shared)) >= _MIN_N
-        and prod(map(extent, indices)) * dtype.bytes <= _MAX_BYTES
+        and prod(known) * dtype.bytes <= _MAX_BYTES
     )

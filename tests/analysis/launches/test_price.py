@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.analysis.launches.price import LAUNCH_SECONDS, Price, plan_prices, total
+from cugen.analysis.launches.price import Price, plan_prices, total
 from cugen.analysis.totals.budget import Unknown
 from cugen.machine import device
+from cugen.machine.latency import LAUNCH_SECONDS
 from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
 

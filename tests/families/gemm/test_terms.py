@@ -6,10 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from cugen.families.gemm.problem import problem_of
 from cugen.plan.nodes import Accumulate, Declare, If, Mma
 from cugen.runtime.cpu import CpuDevice
 from cugen.toolchain.cuda import compile_cubin, compilers
 from tests.families.gemm.test_gemm import SMALL, gemm, nodes
+from tests.families.gemm.wgmma.conftest import contraction_of
 
 A, B = "A[m, k]", "B[k, n]"
 PRODUCT = f"sum({A} * {B}, k)"
@@ -45,6 +47,23 @@ def unasked(reduction: str) -> str:
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_any_term_of_two_elements_is_a_gemm(planned, reduction):
     assert planned(unasked(reduction)).family == "gemm"
+
+
+@pytest.mark.parametrize(
+    ("exponent", "instructions"),
+    [
+        pytest.param("1", 2, id="a difference and an addition"),
+        pytest.param("2", 2, id="an FMA adds the square"),
+        pytest.param("3", 3, id="by squaring"),
+        pytest.param("8", 4, id="three squares"),
+        pytest.param("0.5", 16, id="a root, whose addition is an instruction"),
+        pytest.param("1.5", 16, id="a root times the base"),
+        pytest.param("0.3", 72, id="a function"),
+    ],
+)
+def test_a_literal_power_costs_its_factors(exponent: str, instructions: int) -> None:
+    contraction = contraction_of(term(f"sum(({A} - {B}) ** {exponent}, k)", schedule=""))
+    assert problem_of(contraction).term_instructions == instructions
 
 
 @pytest.mark.parametrize(

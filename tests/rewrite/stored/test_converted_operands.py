@@ -1,5 +1,5 @@
 """Operands are stored in a type that holds their numbers, for tensor cores: of 8 bits in that of the other one, of 16,
-and those of a float64 sum in float64."""
+those of two floats in a third one, and those of a float64 sum in float64."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
 PACKED = "(((w[n, k // 2] >> 4 * (k % 2)) & 15) - 8)"
+TF32 = "accumulate: {tf32: true}"
 
 
 def spec_of(value: str, x: str = "float16", w: str = "int8", sizes: str = "M: 256, N: 512, K: 512", more: str = ""):
@@ -58,6 +59,36 @@ def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):
     assert on_tensor_cores(spec)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("x", "w", "more", "stored"),
+    [
+        pytest.param("float8_e4m3", "float8_e5m2", "target: sm_80", ["x_float16", "w_float16"], id="float8 on sm_80"),
+        pytest.param("float8_e4m3", "int8", "target: sm_90", ["x_float16", "w_float16"], id="float8 and int8"),
+        pytest.param("float32", "bfloat16", TF32, ["w_float32"], id="in tf32"),
+        pytest.param("int8", "float32", TF32, ["x_float32"], id="integers in tf32"),
+        pytest.param("float16", "bfloat16", TF32, ["x_float32", "w_float32"], id="floats of 16 bits in tf32"),
+    ],
+)
+def test_a_third_type_may_hold_the_numbers_of_both(x: str, w: str, more: str, stored: list[str]) -> None:
+    spec = spec_of("sum(x[m, k] * w[n, k], k)", x, w, more=more)
+    assert [array.name for array in generate(spec, analysis=False).plan.workspace] == stored
+    assert on_tensor_cores(spec)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "value"),
+    [
+        pytest.param("float8_e4m3", "float8_e4m3", "x[m, k] * w[n, k]", id="the instruction takes float8 on sm_90"),
+        pytest.param("float32", "bfloat16", "x[m, k] * w[n, k]", id="the spec doesn't allow tf32"),
+        pytest.param("float16", "float16", "cast(x[m, k], bfloat16) * w[n, k]", id="float16 doesn't hold bfloat16"),
+    ],
+)
+def test_operands_without_such_a_type_stay(x: str, w: str, value: str) -> None:
+    spec = spec_of(f"sum({value}, k)", x, w, more="target: sm_90")
+    assert not generate(spec, analysis=False).plan.workspace
+
+
 FLOAT64_SUM = "accumulate: float64"
 
 
@@ -69,6 +100,7 @@ FLOAT64_SUM = "accumulate: float64"
         ("float32", "float64", ["x_float64"]),
         ("float64", "bfloat16", ["w_float64"]),
         ("float16", "float32", ["x_float64", "w_float64"]),
+        ("int64", "float32", ["x_float64", "w_float64"]),
     ],
 )
 def test_a_float64_sum_of_shorter_types_is_one_of_float64_on_tensor_cores(x, w, stored):
@@ -81,7 +113,7 @@ def test_a_float64_sum_of_shorter_types_is_one_of_float64_on_tensor_cores(x, w, 
 
 @pytest.mark.parametrize(
     ("x", "w", "target"),
-    [("float64", "float64", "sm_90"), ("float32", "float32", "sm_86"), ("int64", "float32", "sm_90")],
+    [("float64", "float64", "sm_90"), ("float32", "float32", "sm_86")],
 )
 def test_float64_sums_are_not_converted_without_need_or_tensor_cores_that_take_them(x, w, target):
     spec = spec_of("sum(x[m, k] * w[n, k], k)", x, w, more=f"{FLOAT64_SUM}\ntarget: {target}")
@@ -101,6 +133,14 @@ def test_float64_sums_are_not_converted_without_need_or_tensor_cores_that_take_t
 def test_other_gemms_have_no_converted_operand(value, x, w):
     spec = spec_of(value, x, w)
     assert "float16" not in [dtype.removeprefix("b") for family, dtype in launches(spec)]
+
+
+def test_operands_of_rows_that_are_counted_at_launch_are_converted() -> None:
+    spec = spec_of(
+        "sum(x[m, k] * w[n, k], k)", "float8_e4m3", "float8_e4m3", "M: dynamic, N: 512, K: 512", "target: sm_80"
+    )
+    assert [array.name for array in generate(spec, analysis=False).plan.workspace] == ["x_float16", "w_float16"]
+    assert on_tensor_cores(spec)
 
 
 def test_few_rows_read_the_operand_as_it_is():
@@ -136,6 +176,17 @@ def test_results_of_float64_sums_are_right(x, w, sizes, without_minimum):
     spec = spec_of("sum(w[k, n] * x[m, k], k)", x, w, sizes, FLOAT64_SUM)
     kernel = generate(spec, analysis=False)
     assert [launch.family for launch in kernel.plan.kernels][-1] == "gemm"
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("x", "w", "more"), [("float8_e4m3", "float8_e5m2", "target: sm_80"), ("float16", "bfloat16", TF32)]
+)
+def test_results_in_a_third_type_are_right(x, w, more, without_minimum):
+    spec = spec_of("sum(x[m, k] * w[n, k], k)", x, w, "M: 127, N: 129, K: 258", more)
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["map", "map", "gemm"]
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 

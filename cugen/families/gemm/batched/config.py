@@ -14,6 +14,7 @@ from cugen.families.gemm.problem import copy_width
 from cugen.machine import Target
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.occupancy import occupancy
+from cugen.machine.requests.banks import BANK_BYTES, WAVEFRONT_BYTES
 from cugen.machine.requests.request import warp_request
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
@@ -30,8 +31,6 @@ _INSTRUCTIONS_PER_WAVEFRONT = 4  # of warps: an SM has four schedulers and one p
 _COPY_INSTRUCTIONS = 16  # per vector that a thread copies from one matrix, in machine code for sm_90
 _MATRIX_INSTRUCTIONS = 12  # more where a block copies several matrices
 _MAX_UNROLLED_K = 32  # longer loops over k are partially unrolled
-_BANK_BYTES = 4  # CUDA programming guide
-_BANK_PERIOD_BYTES = WARP_SIZE * _BANK_BYTES  # pitches repeat their conflicts after this
 
 BATCH = Tunable(
     "batch", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "matrices per block; by default as many as give 128 threads"
@@ -257,7 +256,7 @@ def _layouts(
 def _strides(minimum: int, unit: int, array: Array) -> range:
     """Strides to try, in elements: up to a bank period more than the minimum, in steps of words at least."""
     size = array.dtype.bytes
-    return range(minimum, minimum + _BANK_PERIOD_BYTES // size + 1, max(unit, _BANK_BYTES // size))
+    return range(minimum, minimum + WAVEFRONT_BYTES // size + 1, max(unit, BANK_BYTES // size))
 
 
 def _reads(tile: SharedTile) -> int:

@@ -23,10 +23,10 @@ from cugen.families.gemm.problem import (
     shared_bytes,
 )
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
-from cugen.families.gemm.tile_layout import BANK_BYTES
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 from cugen.machine.occupancy import clustered_multiprocessors, occupancy
+from cugen.machine.requests.banks import WAVEFRONT_BYTES
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 
 
@@ -74,6 +74,7 @@ class Calibration:
     cluster_request_cycles: float = 10.8  # of a warp's load of distributed shared memory
     cluster_element_cycles: float = 1.0  # more, for each element of a lane
     workspace_bytes_per_second: float = 103.3e9  # partial sums that the last block of a tile loads
+    stream_k_loads: float = 0.0  # of its partial sums, which part takes as long; the constants above have the others
     l2_bytes_per_second: float = 3.79e12
     dram_efficiency: float = 0.9  # fraction of the published bandwidth
 
@@ -113,6 +114,7 @@ H200_TENSOR = replace(
     register_copy_seconds=0.7e-6,
     prologue_load_seconds=0.0188e-6,
     stream_k_seconds=3.785e-6,
+    stream_k_loads=1.0,  # not fitted: an upper bound
     cluster_seconds=0.374e-6,
     cluster_element_cycles=4.987,
     l2_bytes_per_second=4.692e12,
@@ -251,7 +253,7 @@ def _epilogue_slots(problem: Problem, config: TileConfig, fitted: Calibration) -
 def _slices_cycles(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
     """Cycles of a multiprocessor in which the partial sums of a block's slices pass through shared memory and back."""
     partials = config.block_m * config.block_n * config.sliced_k * problem.accumulator_bytes
-    return fitted.slice_exchange * 2 * partials / BANK_BYTES
+    return fitted.slice_exchange * 2 * partials / WAVEFRONT_BYTES
 
 
 def _distributed_shared_cycles(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
@@ -351,17 +353,20 @@ def _stream_k_cycles(schedule: StreamKSchedule, k_tiles: int, block: _BlockCycle
     )
 
 
-def _launch_seconds(problem: Problem, config: TileConfig, fitted: Calibration) -> float:
+def _launch_seconds(
+    problem: Problem, config: TileConfig, schedule: StreamKSchedule | None, fitted: Calibration
+) -> float:
     """Seconds of a launch beside its work, and of what blocks exchange through memory."""
     seconds = fitted.launch_seconds
+    partials = config.block_m * config.block_n * problem.accumulator_bytes / fitted.workspace_bytes_per_second
     if config.uses_cluster:
         seconds += fitted.cluster_seconds
     elif config.split_k > 1:
         seconds += fitted.split_k_sliced_seconds if config.sliced_k > 1 else fitted.split_k_seconds
-        partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
-        seconds += partials / fitted.workspace_bytes_per_second
-    if config.stream_k:
+        seconds += config.split_k * partials
+    if schedule is not None:
         seconds += fitted.stream_k_sliced_seconds if config.sliced_k > 1 else fitted.stream_k_seconds
+        seconds += fitted.stream_k_loads * partials * max(1.0, schedule.k_tiles / schedule.k_tiles_per_block)
     return seconds
 
 
@@ -418,7 +423,7 @@ def predict(
         "L2 bandwidth": loading if target_device.l2_bytes else 0.0,
         "memory bandwidth": moved / (target_device.bandwidth * fitted.dram_efficiency),
     }
-    seconds = max(limits.values()) + _launch_seconds(problem, config, fitted)
+    seconds = max(limits.values()) + _launch_seconds(problem, config, schedule, fitted)
     if config.uses_tensor_cores:
         seconds += fitted.unhidden_fraction * min(computing, loading)
     return Prediction(

@@ -25,6 +25,9 @@ from cugen.spec.model import Precision, Schedule
 _MODEL_TOLERANCE = 1.02  # within it the first config in order of preference is taken
 _MIN_STREAM_K_SPEEDUP = 1.02  # over the best config whose tiles have one block each
 _MIN_SPLIT_K_SPEEDUP = 1.05  # over the same
+# The same on tensor cores: of 34 kernels of stream-K whose machine code had no spills none took more than 1.13 times as
+# long as predicted, nor of 5 of split-K (tests/data/mma_h200.csv).
+_MIN_TENSOR_WORKSPACE_SPEEDUP = 1.25  # by partial sums in the workspace
 _MIN_WAVE_SPEEDUP = 1.0005  # of stream-K, for each further wave
 _MIN_K_INTERLEAVED = 2048  # elements of a tile's K from which an interleaved prefetch was faster (measured on an H200)
 _UNEVEN_CLUSTER_SIZES = (3, 6)  # blocks; such clusters were distributed unevenly (measured on an H100 and an H200)
@@ -78,10 +81,11 @@ def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
 
 def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
     """The config to take of pairs (predicted seconds, config) in order of preference. Split-K and stream-K must be
-    faster than the best config without them by a margin."""
+    faster than the best config without them by a margin. On tensor cores clusters are taken where there are some: the
+    model of partial sums in the workspace is only an upper bound."""
     unsplit = [pair for pair in ranked if not pair[1].splits_tiles]
     split = [pair for pair in ranked if pair[1].splits_tiles]
-    if unsplit:  # on tensor cores the model of partial sums in the workspace isn't fitted
+    if unsplit and any(config.uses_cluster for _, config in split):
         split = [pair for pair in split if pair[1].uses_cluster or not pair[1].uses_tensor_cores]
     even = [pair for pair in split if not (pair[1].uses_cluster and pair[1].split_k in _UNEVEN_CLUSTER_SIZES)]
     split = even or split
@@ -90,6 +94,8 @@ def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
     split_seconds, split_config = _first_within_tolerance(split)
     unsplit_seconds, unsplit_config = _first_within_tolerance(unsplit)
     speedup = _MIN_STREAM_K_SPEEDUP if split_config.stream_k else _MIN_SPLIT_K_SPEEDUP
+    if split_config.uses_tensor_cores and not split_config.uses_cluster:
+        speedup = _MIN_TENSOR_WORKSPACE_SPEEDUP
     return split_config if split_seconds * speedup < unsplit_seconds else unsplit_config
 
 

@@ -113,7 +113,7 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     l2 += fitted.pixel * sum(tile_rows(o, config) for o in contraction.operands if o.window is not None)
     instructions = _instructions(contraction, config)
     shared = block_m // WGMMA_M * instructions * operand_wavefronts(WGMMA_M + block_n)
-    shared += sum(_copied_rows(contraction, o, config) for o in contraction.operands)  # TMA writes a wavefront each
+    shared += sum(tile_rows(o, config) for o in contraction.operands)  # TMA writes a wavefront each, zeros too
     shared += scale_wavefronts(contraction, config)
     k_tile = max(max(instructions * block_m * block_n / 128, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
     k_tile = max(k_tile, of_multiprocessor * fitted.row + fitted.row_k_tile)
@@ -191,7 +191,7 @@ def _reloaded_bytes(
 
 
 def _copied_rows(contraction: Contraction, operand: Operand, config: WgmmaConfig) -> int:
-    """Rows of 128 bytes of an operand's tile that are copied; a K-major tile has no more than the matrix."""
+    """Rows of 128 bytes of an operand's tile that are copied: of a K-major tile no more than the matrix has."""
     rows = tile_rows(operand, config)
     if not operand.is_k_major or operand.window is not None:
         return rows

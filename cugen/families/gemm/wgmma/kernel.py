@@ -79,7 +79,7 @@ class WgmmaKernel:
         origin, tile_definitions = self.output_tiles.define(self.block)
         self.thread = self._thread_coordinates(origin)
         epilogue, offset = self._epilogue(offset)
-        copied_bytes = sum(tiles.box_bytes for tiles in self.tiles)
+        copied_bytes = sum(tiles.stage_bytes for tiles in self.tiles)
         refills = self.output_tiles.refills()
         self.pipeline = Pipeline(config, lowering, self.block, offset, copied_bytes, refills=refills)
         declared = (*(Declare(tiles.tile) for tiles in self.tiles), *epilogue.declarations())

@@ -27,7 +27,7 @@ from cugen.families.gemm.wgmma.config import (
     registers_of,
 )
 from cugen.families.gemm.wgmma.cost_model import predict
-from cugen.families.gemm.wgmma.epilogues.rows import row_buffer_bytes, stores_rows
+from cugen.families.gemm.wgmma.epilogues.rows import has_unaligned_rows, row_buffer_bytes, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
 from cugen.families.gemm.wgmma.operands.scales import sides_of
@@ -99,14 +99,16 @@ def configs(
 ) -> Iterator[WgmmaConfig]:
     """The configs that fit a block and the schedule; for a search also those with stream-K and without a producer.
     Operands are swapped unasked for matrices: of 24 convolutions with swapped operands a third were slower than
-    predicted (on an H200). Where the epilogue loads a matrix, as a residual, only a search swaps: a lane has no two
-    elements of a row to load at once. Offsets of 64 bits, one for each of its rows, take too many registers."""
+    predicted (on an H200). Where the epilogue loads a matrix, as a residual, only a search swaps, unless a warp loads
+    rows of it: a lane has no two elements of a row to load at once. Offsets of 64 bits, one for each of its rows, take
+    too many registers."""
     swaps, swapped = contraction.tunables.get("swap_ab"), with_swapped_operands(contraction)
     if not swaps:
         yield from _configs(contraction, instruction, is_search=is_search)
     leaves_it = swaps is None and not {"split_k", "epilogue"} & contraction.tunables.keys()
     has_images = any(operand.window for operand in contraction.operands)
-    is_choice = leaves_it and not has_images and (is_search or not _loads_matrix(contraction))
+    loads_elements = _loads_matrix(contraction) and not has_unaligned_rows(swapped)
+    is_choice = leaves_it and not has_images and (is_search or not loads_elements)
     if swaps or (is_choice and not has_wide_offsets(swapped)):
         yield from _configs(swapped, instruction.swapped, is_search=is_search)
 

@@ -29,6 +29,7 @@ BIASES = {
     "of rows": ("bias[m]", "  bias: {shape: [M], dtype: float32}"),
     "residual": ("R[m, n]", "  R: {shape: [M, N], dtype: bfloat16}"),
 }
+ADDED = "C[{c}] += sum({terms})"
 # Rows and columns of tiles: an odd number of 8 rows, several parts of a tile, two matrices of a warpgroup, four warps.
 BLOCKS = ((8, 64), (104, 64), (48, 128), (128, 192), (192, 64), (72, 256))
 
@@ -111,6 +112,21 @@ def test_a_drawn_gemm_with_swapped_operands_equals_the_reference(made, prove, se
     prove(text, {}, sanitize=seed % 3 == 1, races=seed % 3 == 2)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("result", ["bfloat16", "float32"])
+@pytest.mark.parametrize("compute", ["C[{c}] = sum({terms}) + R[m, n]", ADDED], ids=["R", "C"])
+def test_a_matrix_whose_rows_begin_anywhere_is_loaded_by_rows(made, prove, compute: str, result: str) -> None:
+    """A warp has consecutive elements of one row of C, with and without swapped operands."""
+    more = BIASES["residual"][1] if "R[" in compute else ""
+    text = product(141, 203, 136, result=result, compute=compute, more=more, schedule=swapped((72, 64)))
+    assert "c_rows" in made(text).source
+    (kernel,) = analyze(made(text)).kernels
+    (loaded,) = (a for a in kernel.accesses if a.access.array.symbol in "RC" and a.access.kind == "load")
+    assert loaded.totals is not None
+    assert loaded.totals.sectors < 1.6 * loaded.ideal
+    prove(text, races=True)
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["multicast: 2", "multicast_n: 2", "stream_k: 1"])
 def test_blocks_that_share_work_equal_the_reference(made, prove, form: str) -> None:
@@ -166,7 +182,9 @@ def test_names_are_those_of_the_spec() -> None:
         pytest.param(product(2560, 2560, 2560, schedule="family: wgmma, swap_ab: false"), False, id="on request"),
         pytest.param(product(2560, 2560, 2560, result="float32", schedule=""), True, id="results of 32 bits"),
         pytest.param(product(60_000, 40_000, 64, result="float32", schedule=""), False, id="offsets of 64 bits"),
-        pytest.param(product(2560, 2560, 2560, compute="C[{c}] += sum({terms})", schedule=""), False, id="with a load"),
+        pytest.param(product(2560, 2560, 2560, result="float32", compute=ADDED, schedule=""), False, id="with a load"),
+        pytest.param(product(2560, 2561, 2560, result="float32", compute=ADDED, schedule=""), True, id="by rows"),
+        pytest.param(product(2560, 2560, 2560, compute=ADDED, schedule=""), True, id="by rows of 16 bits"),
     ],
 )
 def test_the_planner_swaps_operands_where_the_model_expects_less_time(text: str, swaps: bool) -> None:
@@ -176,7 +194,7 @@ def test_the_planner_swaps_operands_where_the_model_expects_less_time(text: str,
     assert config.swaps_ab == swaps
 
 
-def test_a_matrix_in_the_epilogue_is_loaded_in_pairs_of_a_row_unless_a_search_asks() -> None:
+def test_a_matrix_of_aligned_rows_is_loaded_in_pairs_unless_a_search_asks() -> None:
     more = f"{BIASES['residual'][1]}\n{BIASES['of rows'][1].replace('float32', 'bfloat16')}"
     instruction = instruction_of(contraction_of(product(2560, 2560, 2560, schedule="")))
     for read, swaps in (("R[m, n]", False), ("bias[m]", True)):

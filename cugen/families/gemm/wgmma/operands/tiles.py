@@ -16,7 +16,7 @@ from cugen.families.gemm.tile_layout import tile_name
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.machine.target import MAX_TENSOR_DIMENSIONS, TENSOR_ALIGNMENT
-from cugen.machine.wgmma import SWIZZLE_PERIOD_ROWS, SWIZZLED_ROW_BYTES, WgmmaInstruction
+from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import repeated, value_of
 from cugen.plan.alignment import divisor
@@ -202,9 +202,8 @@ class OperandTiles:
         read, array, instruction = operand.read, operand.array, config.wgmma
         extent, row = _extent(operand, config), SWIZZLED_ROW_BYTES // array.dtype.bytes
         if operand.is_k_major:
-            # No rows beyond a matrix of fewer: those of the tile's results are left out.
-            rows = -(-contraction.context.max_extent(operand.mn) // SWIZZLE_PERIOD_ROWS) * SWIZZLE_PERIOD_ROWS
-            sizes = (min(extent // _shares(operand, config), rows), int(config.block_k))
+            # Also where the matrix has fewer rows: TMA writes zeros for the others, and wgmma reads all of the tile.
+            sizes = (extent // _shares(operand, config), int(config.block_k))
         else:
             sizes = (int(config.block_k), row)
         names, context = lowering.names, contraction.context
@@ -233,24 +232,17 @@ class OperandTiles:
     @property
     def bytes(self) -> int:
         """Of all stages."""
-        return self._stage_bytes * self.config.stages
+        return self.stage_bytes * self.config.stages
 
     @property
-    def _stage_bytes(self) -> int:
+    def stage_bytes(self) -> int:
+        """Of a stage, which one k-tile's copies fill and count at their barrier."""
         return math.prod(_tile_shape(self.operand, self.config)) * self.tile.dtype.bytes
 
     @property
     def block_bytes(self) -> int:
         """Bytes of a block of an MN-major tile; 0 of a K-major tile."""
         return 0 if self.operand.is_k_major else int(self.config.block_k) * SWIZZLED_ROW_BYTES
-
-    @property
-    def box_bytes(self) -> int:
-        """Bytes that one k-tile's copies count at their barrier."""
-        assert self.source.tensor_map is not None
-        boxes = int(self.tile.shape[1]) if self.block_bytes else self.shares
-        copied = boxes * math.prod(self.source.tensor_map.box) * self.tile.dtype.bytes
-        return self._stage_bytes if copied == self._stage_bytes else copied  # with the names of its sizes
 
     @property
     def shares(self) -> int:
