@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input c268724c1085fd09, text 815bb9da2d10bb89.
+// Input a5c57fd51c41a079, text 5f1f25c4524a0191.

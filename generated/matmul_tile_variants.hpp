@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input c268724c1085fd09, text 74b9a5341fe4c214.
+// Input a5c57fd51c41a079, text c74a51f64d82c85c.

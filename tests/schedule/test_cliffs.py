@@ -473,11 +473,11 @@ def test_means_and_variances_over_several_indices_read_what_they_reduce_once(siz
 @pytest.mark.parametrize("shape", ["[N]", "[1, N]", "[N, 1]", "[N, 1, 1]"])
 def test_an_index_of_extent_one_leaves_a_stencil_its_vectors(shape):
     rank = shape.count(",") + 1
-    place = shape.strip("[]").split(", ").index("N")
+    position = shape.strip("[]").split(", ").index("N")
     index = ["abc"[number] for number in range(rank)]
-    index[place] = "n"
+    index[position] = "n"
     read = [*index]
-    read[place] = "n + r - 8"
+    read[position] = "n + r - 8"
     text = f"image {shape}; h [17]; y {shape}", f"y[{', '.join(index)}] = sum(image[{', '.join(read)}] * h[r], r)"
     (launch,) = generate(spec_of("N: 4000000", *text), analysis=False).plan.kernels
     assert (launch.family, launch.block) == ("stencil", (128, 1, 1))

@@ -212,7 +212,7 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     outer_rows = 1
     if per_column == 1 and "threads" not in tunables:
         threads = max(threads, min(power_of_two(vectors), BLOCK_THREADS))
-        outer_rows = _outer_rows(problem, threads, threads * access_bytes)
+        outer_rows = _outer_rows(problem, threads, access_bytes, results)
     if outer_rows == 1 and not {"threads", "rows"} & tunables.keys():
         per_column, outer_rows = _narrow_block(problem, threads, access_bytes, per_column, results, longest)
     has_few_unrolled = threads == vectors or access_bytes <= NARROW_ACCESS_BYTES
@@ -221,13 +221,14 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)), outer_rows)
 
 
-def _outer_rows(problem: ReductionProblem, threads: int, run_bytes: int) -> int:
+def _outer_rows(problem: ReductionProblem, threads: int, access_bytes: int, results: int) -> int:
     """Values of the next output index in a block of so many threads along the columns, which would else have too few;
-    only where the columns of each are whole sectors."""
-    if len(problem.output_indices) == 1 or run_bytes < SECTOR_BYTES:
+    only where the columns of each are whole sectors, and as many as leave enough blocks."""
+    if len(problem.output_indices) == 1 or threads * access_bytes < SECTOR_BYTES:
         return 1
     extent = problem.planned_extent(problem.output_indices[1])
-    return max(min(BLOCK_THREADS // threads, MAX_BLOCK_Z, extent), 1)
+    enough = results // (threads * MIN_COLUMN_BLOCKS)
+    return max(min(BLOCK_THREADS // threads, MAX_BLOCK_Z, extent, enough), 1)
 
 
 def _narrow_block(
@@ -236,14 +237,14 @@ def _narrow_block(
     """Threads per column, and along the next output index, of blocks that a few columns leave small: there are then
     many of them, each of which would end after a few loads. `per_column` is what they have by themselves."""
     outer = max((problem.planned_extent(index) for index in problem.output_indices[1:2]), default=1)
-    most = min(outer, results // (threads * MIN_COLUMN_BLOCKS))
-    if threads * access_bytes >= LINE_BYTES or threads * per_column > BLOCK_THREADS // 2 or most < 2:
+    max_rows = min(outer, results // (threads * MIN_COLUMN_BLOCKS))
+    if threads * access_bytes >= LINE_BYTES or threads * per_column > BLOCK_THREADS // 2 or max_rows < 2:
         return per_column, 1
     fewest = max(power_of_two(-(-SECTOR_BYTES // (threads * access_bytes))), 1)  # that read whole sectors
     while fewest < per_column and results * fewest < THREADS_TO_FILL_DEVICE and longest >= MIN_ROWS_PER_THREAD * fewest:
         fewest *= 2
     per_column = min(per_column, fewest)
-    limit = min(BLOCK_THREADS // (threads * per_column), MAX_BLOCK_Z, most)
+    limit = min(BLOCK_THREADS // (threads * per_column), MAX_BLOCK_Z, max_rows)
     return per_column, max(range(1, limit + 1), key=lambda count: (_busy(threads * per_column * count), count))
 
 

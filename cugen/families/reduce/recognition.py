@@ -126,8 +126,8 @@ class ReductionProblem:
         return min(self._average_extent(index, find) for find in (ragged_indices, keyed_indices))
 
     def _average_extent(self, index: spec.Index, find: Callable[[Reduce], Mapping[str, frozenset[str]]]) -> int:
-        found = (_same(map(find, stage.reductions)) for stage in self.stages)
-        owners = {name for indices in found for name in indices.get(index.name, ())}
+        owned = (_same(map(find, stage.reductions)) for stage in self.stages)
+        owners = {name for indices in owned for name in indices.get(index.name, ())}
         results = prod(self.context.planned_extent(i) for i in self.output_indices if i.name in owners)
         return -(-self.context.planned_extent(index) // max(results, 1))
 
@@ -389,10 +389,10 @@ def _compares_elements(condition: Expr) -> bool:
     return any(isinstance(node, Read) for node in walk(condition))
 
 
-def _same(found: Iterable[Mapping[str, frozenset[str]]]) -> Mapping[str, frozenset[str]]:
-    """What was found in all reductions; nothing where they differ."""
-    first, *others = found
-    return first if all(other == first for other in others) else {}
+def _same(maps: Iterable[Mapping[str, frozenset[str]]]) -> Mapping[str, frozenset[str]]:
+    """The map of all reductions; an empty one where they differ."""
+    first, *remaining = maps
+    return first if all(indices == first for indices in remaining) else {}
 
 
 def _contiguous_subscripts(read: Read, fused: FusedStatements) -> tuple[Expr, ...]:

@@ -206,10 +206,10 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
     threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), power_of_two(column_vectors))))
     outer = 1
     if problem.outer and problem.tiles is None and not {"threads", "threads_per_column"} & tunables.keys():
-        most = outer_count(problem) * -(-column_vectors // threads) // MIN_BLOCKS_SEVERAL_WAVES
+        max_rows = outer_count(problem) * -(-column_vectors // threads) // MIN_BLOCKS_SEVERAL_WAVES
         extent = problem.context.planned_extent(problem.outer[0])
-        most = min(BLOCK_THREADS // 2 // (threads * per_column), MAX_BLOCK_Z, extent, most)
-        outer = max(power_of_two(most + 1) // 2, 1)
+        max_rows = min(BLOCK_THREADS // 2 // (threads * per_column), MAX_BLOCK_Z, extent, max_rows)
+        outer = max(power_of_two(max_rows + 1) // 2, 1)
     return ColumnConfig(threads, per_column, vectors, width, outer)
 
 

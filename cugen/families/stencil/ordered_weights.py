@@ -35,7 +35,7 @@ def with_ordered_weights(single: Single, is_taken: Callable[[Request], bool]) ->
     if prod(map(extent, indices.values())) < MIN_MULTIPLY_ADDS:
         return None
     reads = dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Read))
-    weights = [read for read in reads if _is_apart(read, along, indices, single)]
+    weights = [read for read in reads if _is_strided(read, along, indices, single)]
     outputs = prod(map(extent, statement.indices))
     if not weights or any(MIN_OUTPUTS_PER_WEIGHT * _size(read, indices, single) > outputs for read in weights):
         return None
@@ -47,7 +47,7 @@ def with_ordered_weights(single: Single, is_taken: Callable[[Request], bool]) ->
     return steps if is_taken(last_request(single, steps)) else None
 
 
-def _is_apart(read: Read, along: Index, indices: dict[str, Index], single: Single) -> bool:
+def _is_strided(read: Read, along: Index, indices: dict[str, Index], single: Single) -> bool:
     """Whether adjacent outputs read elements of an input that are apart, and all of its subscripts are different
     indices."""
     array, declared = single.context.arrays[read.array], single.context.spec.array(read.array)

@@ -23,12 +23,12 @@ def ragged_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
     for condition in conjuncts(reduction.where):
         match condition:
             case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
-                for side, other, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
+                for side, end, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
                     name = _shifted_index(side, reduced)
-                    is_element = other.dtype.is_integer and _reads(other)
-                    if name in reduced and is_element and not free_indices(other) & reduced:
-                        ends[name][direction[0]] = free_indices(other)
-    return {name: frozenset[str]().union(*found.values()) for name, found in ends.items() if len(found) == 2}
+                    is_element = end.dtype.is_integer and _reads(end)
+                    if name in reduced and is_element and not free_indices(end) & reduced:
+                        ends[name][direction[0]] = free_indices(end)
+    return {name: frozenset[str]().union(*sides.values()) for name, sides in ends.items() if len(sides) == 2}
 
 
 def has_ragged_range(reduction: Reduce) -> bool:
@@ -42,9 +42,9 @@ def has_nested_ranges(reduction: Reduce) -> bool:
     for condition in conjuncts(reduction.where):
         match condition:
             case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
-                for side, other in ((left, right), (right, left)):
-                    others = free_indices(other) & (reduced - {_shifted_index(side, reduced)})
-                    if _shifted_index(side, reduced) in reduced and _reads(other) and others:
+                for side, end in ((left, right), (right, left)):
+                    others = free_indices(end) & (reduced - {_shifted_index(side, reduced)})
+                    if _shifted_index(side, reduced) in reduced and _reads(end) and others:
                         return True
     return False
 
@@ -77,9 +77,9 @@ def keyed_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
     for condition in filter(is_of_key, conjuncts(reduction.where)):
         assert isinstance(condition, Op)
         key, value = sorted(condition.args, key=_reads, reverse=True)
-        own = free_indices(key) & reduced
-        if len(own) == 1 and free_indices(value) and not free_indices(value) & reduced:
-            (name,) = own
+        moving = free_indices(key) & reduced
+        if len(moving) == 1 and free_indices(value) and not free_indices(value) & reduced:
+            (name,) = moving
             keyed[name] = keyed.get(name, frozenset()) | free_indices(value)
     return keyed
 

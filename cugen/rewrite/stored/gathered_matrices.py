@@ -91,17 +91,17 @@ def _product(reduction: Reduce, matrix: str, statement: Statement, spec: Spec) -
     columns = {name for read in rows for sub in read.subscripts if sub != chosen for name in free_indices(sub)}
     if not columns - names - by - frozenset[str]().union(*others):
         return None  # of rows that are gathered, a GEMM takes a copy
-    own: dict[Expr, Expr] = {
+    of_all: dict[Expr, Expr] = {
         read: replace(read, subscripts=tuple(IndexValue(matrix) if s == chosen else s for s in read.subscripts))
         for read in rows
     }
-    body = replaced(product_of(inside), own.get)
+    body = replaced(product_of(inside), of_all.get)
     summed = tuple(index for index in reduction.indices if index not in inner)
     if matrix not in free_indices(body) or free_indices(body) & {index.name for index in summed}:
         return None
-    of_all = replace(reduction, body=body, indices=inner)
+    product = replace(reduction, body=body, indices=inner)
     outside = tuple(factor for factor in factors if factor not in inside)
-    return _Product(of_all, Index(matrix, extent), chosen, outside, summed, tuple(read.array for read in rows))
+    return _Product(product, Index(matrix, extent), chosen, outside, summed, tuple(read.array for read in rows))
 
 
 def _stored(product: _Product, statement: Statement, spec: Spec, taken: set[str]) -> Temporary:
