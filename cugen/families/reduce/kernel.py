@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TypeVar
 
 import sympy
@@ -29,7 +30,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
 from cugen.plan.traversal.ragged import is_of_key
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, conjuncts, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import replaced
 
 
@@ -241,8 +242,8 @@ class StagedKernel(ReductionKernel, ABC):
             is_of_vector = count > 1 and vector_index in free_indices(condition)
             bound = loop_bound(bounded, condition, loop_symbol)
             if bound is None and not is_of_vector:
-                extent, first = self.problem.context.extent(index), conjuncts(stage.reductions[0].where)[0]
-                bound = loaded_bound(bounded, condition, loop_symbol, extent, scope, tuple(walk(first)))
+                extent = self.problem.context.extent(index)
+                bound = loaded_bound(bounded, condition, loop_symbol, extent, scope, self.problem.evaluated())
             if bound is None:
                 continue
             limit, is_last = bound.right, bound.operator == "<"
@@ -292,9 +293,9 @@ class StagedKernel(ReductionKernel, ABC):
         """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`; where
         conditions choose rows, only of those."""
         has_gather = any(map(is_computed, (sub for read in reads for sub in read.subscripts)))
-        of_rows = (c for c in stage.common_conditions() if along not in free_indices(c))
-        chosen = tuple(c for c in of_rows if has_gather or is_of_key(c))
-        if chosen:
+        # In their order: one may be what keeps the elements of the next in bounds.
+        chosen = tuple(takewhile(lambda c: along not in free_indices(c), stage.common_conditions()))
+        if chosen and (has_gather or any(map(is_of_key, chosen))):
             inner = Scope(scope, certain=False)
             condition = lower_condition(self.lowering, chosen[0], scope)
             self.accumulate_vector(stage.without_conditions(chosen[:1]), along, width, reads, inner)

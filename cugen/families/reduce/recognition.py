@@ -121,6 +121,11 @@ class ReductionProblem:
         """The extent that work is distributed for: of a ragged range the average."""
         return self._average_extent(index, ragged_indices)
 
+    def evaluated(self) -> frozenset[Expr]:
+        """What the first condition of a reduction computes: it is tested for each term."""
+        conditions = (conjuncts(reduction.where)[:1] for stage in self.stages for reduction in stage.reductions)
+        return frozenset(node for first in conditions for condition in first for node in walk(condition))
+
     def planned_terms(self, index: spec.Index) -> int:
         """The terms along an index of a result that is one of several by key, on average."""
         return min(self._average_extent(index, find) for find in (ragged_indices, keyed_indices))

@@ -239,6 +239,8 @@ def loaded_bound(
         subscripts = tuple(replaced(sub, inside) for sub in node.subscripts)
         if node.boundary is not None or _is_inside(lowering, node):
             return replace(node, subscripts=subscripts)
+        for part in (part for sub in subscripts for part in computed_parts(sub)):
+            lowering.subscripts.pop(part, None)  # whose reads are assumed in bounds where they are evaluated
         return replace(node, subscripts=subscripts, boundary=Boundary("clamp"))
 
     a, b = (lower_subscript(lowering, replaced(side, inside), scope) for side in sides)

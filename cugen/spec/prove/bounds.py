@@ -51,6 +51,15 @@ class Context:
     cases: tuple[Case, ...] = ((),)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """What conditions test: elements of `arrays`, which they may keep from being subscripts. What they `read` by
+    themselves is in bounds."""
+
+    arrays: frozenset[str] = frozenset()
+    read: frozenset[Expr] = frozenset()
+
+
 class BoundsChecker:
     """The bounds checker of one spec's statements."""
 
@@ -82,7 +91,7 @@ class BoundsChecker:
         `where(t[i] >= 0, sum(x[t[i], k], k), 0)`, may keep that in bounds."""
         params = _positive_extents(statement.indices, self._assumptions.params)
         context = self._binding(Context(params, cases=self._assumptions.cases), statement.indices)
-        return replace(statement, value=self._in_loops(statement.value, context, ()))
+        return replace(statement, value=self._in_loops(statement.value, context, (), _Tested()))
 
     def stays_in_bounds(self, read: Read, indices: tuple[Index, ...]) -> bool:
         """Whether a read is in bounds for all values of the indices, whatever guards it."""
@@ -125,34 +134,36 @@ class BoundsChecker:
             self._check_sample(visited, context)
         return self._read(visited, context) if isinstance(visited, Read) else visited
 
-    def _in_loops(self, expr: Expr, context: Context, bounds: Guards, tested: frozenset[str] = frozenset()) -> Expr:
+    def _in_loops(self, expr: Expr, context: Context, bounds: Guards, tested: _Tested) -> Expr:
         """The expression with these boundaries. Of all conditions the context has `bounds`, of the loops, alone; the
-        others read the arrays `tested`, whose elements they may keep from being subscripts."""
+        others have `tested` elements."""
         match expr:
             case Reduce() | Scan():
                 return self._in_loop(expr, context, bounds, tested)
             case Select(condition=condition):
-                chosen = iter((tested, *(tested | _compared_arrays(condition),) * 2))
+                branch = replace(tested, arrays=tested.arrays | _arrays(condition), read=tested.read | _read(condition))
+                chosen = iter((tested, branch, branch))
                 return rebuild(expr, lambda child: self._in_loops(child, context, bounds, next(chosen)))
         made = rebuild(expr, lambda child: self._in_loops(child, context, bounds, tested))
         if not isinstance(made, Read) or made.boundary is not None:
             return made
-        is_tested = any(_arrays(subscript) & tested for subscript in made.subscripts)
+        is_tested = expr not in tested.read and any(_arrays(sub) & tested.arrays for sub in made.subscripts)
         is_inside = not is_tested and self._is_proved(*self._goals(made), context)
         return made if is_inside else replace(made, boundary=Boundary("zero"))
 
-    def _in_loop(self, loop: Reduce | Scan, context: Context, bounds: Guards, tested: frozenset[str]) -> Expr:
+    def _in_loop(self, loop: Reduce | Scan, context: Context, bounds: Guards, tested: _Tested) -> Expr:
         indices = loop.indices if isinstance(loop, Reduce) else (loop.inner,)
         names = {index.name for index in indices}
         parts = conjuncts(loop.where)
         inner_bounds = (*bounds, *((part, True) for part in parts if free_indices(part) & names))
         if isinstance(loop, Scan):
             inner_bounds = (*inner_bounds, (_order(loop), True))
-        others = frozenset[str]().union(*(_compared_arrays(part) for part in parts if not free_indices(part) & names))
+        others = frozenset[str]().union(*(_arrays(part) for part in parts if not free_indices(part) & names))
         unguarded = replace(context, indices=(), guards=(), cases=self._assumptions.cases)
         unguarded = self._binding(unguarded, (*context.indices, *indices))
         where = (self._with_guards(unguarded, bounds), bounds, tested)
-        body = (self._with_guards(unguarded, inner_bounds), inner_bounds, tested | others)
+        of_body = replace(tested, arrays=tested.arrays | others)
+        body = (self._with_guards(unguarded, inner_bounds), inner_bounds, of_body)
         inside = iter((where, body) if loop.where is not None else (body,))
         return rebuild(loop, lambda child: self._in_loops(child, *next(inside)))
 
@@ -317,11 +328,15 @@ def _arrays(expr: Expr) -> frozenset[str]:
     return frozenset(node.array for node in walk(expr) if isinstance(node, Read))
 
 
-def _compared_arrays(condition: Expr) -> frozenset[str]:
-    """The arrays whose elements a condition may keep from being subscripts: not those that it subscripts by itself."""
-    if isinstance(condition, Read):
-        return frozenset((condition.array,))
-    return frozenset[str]().union(*map(_compared_arrays, children(condition)))
+def _read(condition: Expr) -> frozenset[Expr]:
+    """The reads of a condition for each of its values: not those in its own branches, or under conditions of loops."""
+    match condition:
+        case Select(condition=first):
+            return _read(first)
+        case Reduce(where=where) | Scan(where=where) if where is not None:
+            return frozenset()
+    itself = frozenset((condition,)) if isinstance(condition, Read) else frozenset[Expr]()
+    return itself.union(*map(_read, children(condition)))
 
 
 def _has_read(expr: Expr) -> bool:

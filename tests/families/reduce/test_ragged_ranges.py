@@ -41,10 +41,15 @@ def ragged(form: str, rows: int = 40, count: int = 500, columns: int = 24, sched
     chosen = {"dtype": "float32", "result": "int64" if "argmax" in statement else "float32", "index": "int32"} | types
     shape = "R, N" if "y[r, n]" in statement else "R"
     text = RANGES.format(statement=statement, shape=shape, rows=rows, count=count, columns=columns, **chosen)
+    return "\n".join((used_lines(text, statement), schedule))
+
+
+def used_lines(text: str, statement: str) -> str:
+    """The spec with the arrays that the statement reads."""
     lines = text.splitlines()
-    arrays = [line.split(":")[0].strip() for line in lines]
-    used = (line for line, name in zip(lines, arrays, strict=True) if line[:2] != "  " or f"{name}[" in statement)
-    return "\n".join((*used, schedule))
+    names = [line.split(":")[0].strip() for line in lines]
+    used = (line for line, name in zip(lines, names, strict=True) if line[:2] != "  " or f"{name}[" in statement)
+    return "\n".join(used)
 
 
 def expected(form: str, ends: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -126,6 +131,21 @@ def test_ranges_that_several_results_share_are_not_of_one(reasons) -> None:
     """Of an end alone: the elements before it are of all results after it."""
     text = ragged("a sum").replace("i >= ends[r] and ", "")
     assert any("several results share" in refusal.reason for refusal in reasons("reduce", text))
+
+
+def test_an_end_that_another_end_keeps_from_being_loaded_is_the_nearest_element(prove) -> None:
+    """Where there is no term, what the second condition reads may be anything."""
+    statement = "y[r] = sum(value[i], i, where=i < ends[r] and i >= ends[column[r]])"
+    sizes = {"rows": 40, "count": 100, "columns": 1, "index": "int32", "dtype": "float32", "result": "float32"}
+    text = used_lines(RANGES.format(statement=statement, shape="R", **sizes), statement)
+    is_odd = np.arange(100) % 2
+    arrays = {
+        "ends": np.where(is_odd, 90, 0)[:41].astype(np.int32),
+        "column": np.where(is_odd, 0, 1 << 30).astype(np.int32),
+        "value": np.ones(100, np.float32),
+    }
+    y = cugen.run("cugen: 1\nkernel: ragged" + text, arrays, device="cpu")["y"]
+    assert (y == np.where(is_odd, 90, 0)[:40]).all()
 
 
 def test_elements_that_a_condition_keeps_in_bounds_are_loaded_under_it(prove) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import cugen
 from cugen.plan.nodes import If, Load
 from cugen.plan.traversal.walking import accesses, walk_nodes
 
@@ -57,3 +59,24 @@ def test_rows_are_loaded_in_vectors_where_their_key_is_that_of_the_result(made, 
 def test_single_elements_by_key_are_staged_for_all_results(planned) -> None:
     text = by_key("sums", 1000, 64).replace("[N, E]", "[N]").replace("x[n, e]", "x[n]")
     assert planned(text.replace("[K, E]", "[K]").replace("y[k, e]", "y[k]")).family != "reduce"
+
+
+def test_a_condition_keeps_the_key_of_the_next_in_bounds() -> None:
+    """As the padding of a list is marked: there is no key at its position."""
+    text = """
+cugen: 1
+kernel: padded
+params: {N: 60, K: 4, E: 32}
+arrays:
+  at: {shape: [N], dtype: int32}
+  key: {shape: [N], dtype: int32}
+  x: {shape: [N, E], dtype: float32}
+  y: {shape: [K, E], dtype: float32}
+compute: "y[k, e] = sum(x[n, e], n, where=at[n] >= 0 and key[at[n]] == k)"
+"""
+    random = np.random.default_rng(1)
+    at = np.where(np.arange(60) % 3, random.permutation(60), -(1 << 30)).astype(np.int32)
+    key, x = random.integers(0, 4, 60).astype(np.int32), random.integers(-9, 9, (60, 32)).astype(np.float32)
+    chosen = [[n for n in range(60) if at[n] >= 0 and key[at[n]] == k] for k in range(4)]
+    y = cugen.run(text, {"at": at, "key": key, "x": x}, device="cpu")["y"]
+    assert (y == np.array([x[rows].sum(axis=0) for rows in chosen])).all()

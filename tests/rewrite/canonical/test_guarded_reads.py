@@ -12,7 +12,7 @@ from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_rea
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.inputs import draw, known_params
 from cugen.runtime.verify import verify
-from cugen.spec.expressions import Read, Reduce, walk
+from cugen.spec.expressions import Read, walk
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from tests.fuzz.bounds import bounds_faults
@@ -114,14 +114,30 @@ def test_reads_that_need_no_boundary_have_none(text: str) -> None:
     assert not any(boundaries(text))
 
 
-def test_a_condition_that_reads_at_a_subscript_does_not_keep_that_in_bounds() -> None:
-    (spec,) = load_text(
-        "cugen: 1\nkernel: rows\nparams: {N: 70, K: 64}\narrays:\n  x: {shape: [N, K], dtype: float32}\n"
-        "  t: {shape: [N], dtype: int32}\n  y: {shape: [N], dtype: float32}\n"
-        "compute: y[i] = silu(sum(x[t[i], k], k))\n"
-    )
+GATHERED = """
+cugen: 1
+kernel: rows
+params: {{N: 70, K: 64}}
+arrays:
+  x: {{shape: [N, K], dtype: float32}}
+  t: {{shape: [N], dtype: int32}}
+  y: {{shape: [N], dtype: float32}}
+compute: y[i] = {value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "has_boundaries"),
+    [
+        ("silu(sum(x[t[i], k], k))", False),  # of which one branch is a function of what the condition reads
+        ("sum(x[t[i], k], k) if x[t[i], 0] > 0 else 0", True),
+    ],
+)
+def test_a_condition_keeps_in_bounds_what_it_does_not_read_itself(value: str, has_boundaries: bool) -> None:
+    (spec,) = load_text(GATHERED.format(value=value))
     changed = with_boundaries_of_guarded_reads(with_canonical_expressions(spec))
-    assert len({node for s in changed.statements for node in walk(s.value) if isinstance(node, Reduce)}) == 1
+    reads = [node for s in changed.statements for node in walk(s.value) if isinstance(node, Read)]
+    assert any(read.boundary is not None for read in reads) == has_boundaries
 
 
 def test_only_the_read_that_the_condition_keeps_inside_has_a_boundary() -> None:
