@@ -91,10 +91,11 @@ def test_a_device_runs_the_code_of_its_own_architecture(
 
 def test_alignments_of_all_codes_are_named_and_checked(products: tuple[Kernel, Kernel]) -> None:
     files = embedded_both(*products)
-    assert [product.manifest.arguments[0].alignment for product in products] == [2, 16]
+    results = [argument for product in products for argument in product.manifest.arguments if argument.name == "C"]
+    assert [result.alignment for result in results] == [4, 8]
     assert "// Devices of compute capability 9.0 run code for sm_90a.\n" in files.header
-    assert "// There A must be aligned to 16 bytes.\n" in files.header
-    assert re.search(r'array\("A", A, \{.*?\}, \{.*?\}, 16\b', files.typed_header)
+    assert "// There C must be aligned to 8 bytes.\n" in files.header
+    assert re.search(r'array\("C", C, \{.*?\}, \{.*?\}, 8\b', files.typed_header)
 
 
 def test_the_codes_of_several_sources_can_be_read_back(products: tuple[Kernel, Kernel]) -> None:
