@@ -68,15 +68,15 @@ cugen: 1
 kernel: padded
 params: {N: 60, K: 4, E: 32}
 arrays:
-  at: {shape: [N], dtype: int32}
+  source: {shape: [N], dtype: int32}
   key: {shape: [N], dtype: int32}
   x: {shape: [N, E], dtype: float32}
   y: {shape: [K, E], dtype: float32}
-compute: "y[k, e] = sum(x[n, e], n, where=at[n] >= 0 and key[at[n]] == k)"
+compute: "y[k, e] = sum(x[n, e], n, where=source[n] >= 0 and key[source[n]] == k)"
 """
     random = np.random.default_rng(1)
-    at = np.where(np.arange(60) % 3, random.permutation(60), -(1 << 30)).astype(np.int32)
+    source = np.where(np.arange(60) % 3, random.permutation(60), -(1 << 30)).astype(np.int32)
     key, x = random.integers(0, 4, 60).astype(np.int32), random.integers(-9, 9, (60, 32)).astype(np.float32)
-    chosen = [[n for n in range(60) if at[n] >= 0 and key[at[n]] == k] for k in range(4)]
-    y = cugen.run(text, {"at": at, "key": key, "x": x}, device="cpu")["y"]
+    chosen = [[n for n in range(60) if source[n] >= 0 and key[source[n]] == k] for k in range(4)]
+    y = cugen.run(text, {"source": source, "key": key, "x": x}, device="cpu")["y"]
     assert (y == np.array([x[rows].sum(axis=0) for rows in chosen])).all()
