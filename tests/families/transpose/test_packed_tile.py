@@ -166,8 +166,9 @@ def batch(pairs: list[tuple[str, str]]) -> str:
 
 @pytest.mark.slow
 def test_transposes_of_every_type_are_exact(prove, made):
+    """Matrices of 8 rows or columns may be left to `map`."""
     text = batch([(dtype, dtype) for dtype in DTYPES] * 2)
-    assert {kernel.family for kernel in made(text).plan.kernels} == {"transpose"}
+    assert {kernel.family for kernel in made(text).plan.kernels} == {"map", "transpose"}
     prove(text)
 
 
