@@ -9,6 +9,7 @@ from cugen.plan.request import Group, Request
 from cugen.rewrite.grouping import Grouping, group_statements
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
+from cugen.spec.expressions import Scan, walk
 from cugen.spec.model import Schedule, Statement
 
 
@@ -30,7 +31,13 @@ def group(context: Context) -> Grouping:
         joined = request((*group, statement), stored)
         if joined.schedule != Schedule() or is_specialised(joined):
             return True
-        parts = (group, (statement,))
+        parts: list[tuple[Statement, ...]] = [group, (statement,)]
+        # A map is as fast in the loop of a scan that no family but the fallbacks takes.
+        parts = list(filter(_has_scan, parts)) or parts
         return not any(is_specialised(request(part, tuple(s.target for s in part))) for part in parts)
 
     return group_statements(context.spec, can_fuse, may_join)
+
+
+def _has_scan(statements: tuple[Statement, ...]) -> bool:
+    return any(isinstance(node, Scan) for statement in statements for node in walk(statement.value))

@@ -31,6 +31,17 @@ compute: |
   s[n] = sum(x[n, d], d)
   m[n] = max(x[n, d], d)
 """
+SCAN = """
+params: {N: 133}
+arrays:
+  x: {shape: [N, N], dtype: float32}
+  y: {shape: [N, N], dtype: float32}
+  z: {shape: [N, N], dtype: float32}
+compute: |
+  y[i, j] = %s
+  z[i, j] = 2 * %s
+"""
+WITH_SUM = "cumsum(x[i, j], j, where=x[j, i] > 0) + sum(x[i, k] * x[k, j], k)"  # no family but direct takes both
 
 
 def kernel_of(text: str) -> Kernel:
@@ -55,3 +66,20 @@ def test_products_with_a_schedule_for_both_stay_in_one_kernel() -> None:
 
 def test_reductions_of_the_same_rows_share_a_kernel() -> None:
     assert families_of(kernel_of(STATISTICS)) == ["reduce"]
+
+
+@pytest.mark.parametrize(
+    ("scan", "read", "families"),
+    [
+        pytest.param("cumsum(x[i, j], j)", "x[i, j]", ["scan"], id="a map of the same elements"),
+        pytest.param("cumsum(x[i, j], j)", "y[i, j]", ["scan"], id="a map of the results"),
+        pytest.param(WITH_SUM, "x[j, i]", ["direct"], id="a scan and a sum"),
+    ],
+)
+def test_a_scan_shares_its_kernel_with_a_map(scan: str, read: str, families: list[str]) -> None:
+    assert families_of(kernel_of(SCAN % (scan, read))) == families
+
+
+def test_a_scan_and_a_transposition_of_many_elements_are_kernels_of_their_own() -> None:
+    text = SCAN % ("cumsum(x[i, j], j)", "x[j, i]")
+    assert families_of(kernel_of(text.replace("133", "1024"))) == ["scan", "transpose"]

@@ -241,8 +241,8 @@ def _recognise_windows(request: Request) -> Contraction | Refusal | None:
 
 
 def _contraction(request: Request, masks_padding: bool, windows: Mapping[Read, Window]) -> Contraction | Refusal:
-    if masks_padding and (chosen := with_chosen_terms(request.group.statements)) != request.group.statements:
-        request = request.with_statements(chosen)
+    if masks_padding:
+        request = with_chosen_terms(request)
     statements = request.group.statements
     loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
     if len(loops) > 1 and all(isinstance(n, Reduce) for n in loops):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from cugen.pieces.elementwise import IN_MEMORY, is_plain, loaded_reads
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.serial_scan import SerialScan, recognise
-from cugen.pieces.vectors import Width, is_contiguous, narrowest, widest
+from cugen.pieces.vectors import Width, is_computed, is_contiguous, narrowest, widest, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
+from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
+from cugen.rewrite.stored.terms import MIN_TERMS
 from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.rewriting import replaced
@@ -28,10 +32,11 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class ScanProblem:
-    """Scans along `pattern.index`. All stores and the `vector_reads` are contiguous along the index `fastest`.
+    """Scans along `pattern.index`. Consecutive threads have consecutive values of the index `fastest`.
 
     `outer` are the output's remaining indices, preceded by the tile index where the scans restart in every tile.
-    `max_width` is the widest vector access in elements."""
+    `max_width` is the widest vector access in elements: 1 unless all stores and the `vector_reads` are contiguous along
+    `fastest`."""
 
     pattern: SerialScan
     fastest: Index
@@ -91,8 +96,8 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
     statements = pattern.request.group.statements
     prefix_reductions = () if tiles is None else _prefix_reductions(pattern, tiles)
     for statement in statements:
-        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            return Refusal(f"writes {statement.target} at plain indices only")
+        if any(map(is_computed, statement.subscripts)):
+            return Refusal(f"writes {statement.target} at sums and quotients of indices only")
         if any(isinstance(node, Reduce) and node not in prefix_reductions for node in walk(statement.value)):
             return Refusal(f"has no reduction loops besides the scan, and {statement.target} needs one")
     reads = loaded_reads(statements)
@@ -102,12 +107,19 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
     along = [read for read in reads if read not in indexed and IndexValue(fastest.name) in read.subscripts]
     vector_reads = tuple(read for read in along if arrays[read.array].space in IN_MEMORY)
     indexed += tuple(read for read in along if read not in vector_reads)
-    accessed = [(read.array, read.subscripts) for read in vector_reads]
-    accessed += [(s.target, s.subscripts) for s in pattern.request.stored_statements()]
-    for array, subscripts in accessed:
-        if not is_contiguous(arrays[array], subscripts, fastest.name):
-            return Refusal(f"{array} is not contiguous along {fastest.name}")
-    max_width = narrowest(widest(arrays[array], subs, fastest.name, request.context) for array, subs in accessed)
+    loaded = [(read.array, read.subscripts) for read in vector_reads]
+    stored = [(s.target, s.subscripts) for s in pattern.request.stored_statements()]
+    # Of many elements, a launch before it stores what it reads in the order of its results.
+    if prod(map(request.context.max_extent, order)) >= MIN_TERMS:
+        for array, subscripts in (*loaded, *stored):
+            if _is_transposed(arrays[array], subscripts, order):
+                return Refusal(f"{array} is not contiguous along {fastest.name}")
+    max_width = narrowest(
+        (
+            *(widest(arrays[array], subs, fastest.name, request.context) for array, subs in loaded),
+            *(widest_at(arrays[array], subs, fastest.name, request.context) for array, subs in stored),
+        )
+    )
     if fastest != pattern.index:
         multiple = divisor(request.context.extent(fastest), request.context)
         max_width = max_width.dividing(multiple, f"the extent of {fastest.name} is a known multiple of {{count}} only")
@@ -121,6 +133,13 @@ def match_scans(request: Request) -> ScanProblem | Refusal:
     if tiles is not None:
         outer = (_tile_index(pattern.index, tiles), *outer)
     return ScanProblem(pattern, fastest, outer, vector_reads, max_width, tiles, prefix_reductions, bool(indexed))
+
+
+def _is_transposed(array: Array, subscripts: Sequence[Expr], order: Sequence[Index]) -> bool:
+    """Whether consecutive elements of an array belong to another index than the first of `order`. Elements that are
+    apart along every index, as a field of structures, are not transposed."""
+    fastest, *others = (is_contiguous(array, subscripts, index.name) for index in order)
+    return not fastest and any(others)
 
 
 def in_tiles(problem: ScanProblem, length: int) -> ScanProblem:

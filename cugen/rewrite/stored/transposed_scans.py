@@ -16,7 +16,7 @@ from cugen.plan.symbols import bounds
 from cugen.rewrite.hoist_reductions import are_in_bounds
 from cugen.rewrite.stored.terms import MIN_TERMS
 from cugen.rewrite.temporaries import fresh, last_request, steps_of, temporary
-from cugen.spec.expressions import Expr, IndexValue, Reduce, Scan, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Reduce, Scan, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
 
@@ -30,15 +30,15 @@ def with_transposed_operand(single: Single) -> Steps | None:
     (scan,) = scans
     if scan.where is not None or any(isinstance(node, Reduce | Scan) for node in walk(scan.body)):
         return None
-    if not all(isinstance(sub, IndexValue) for sub in statement.subscripts):
+    if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
         return None
     by_name = {index.name: scan.inner if index.name == scan.outer else index for index in statement.indices}
-    names = [sub.name for sub in statement.subscripts if isinstance(sub, IndexValue)]
+    dimensions = {sub.name: n for n, sub in enumerate(statement.subscripts) if isinstance(sub, IndexValue)}
     if prod(map(single.context.max_extent, by_name.values())) < MIN_TERMS:
         return None
     strides, ranges = single.context.arrays[statement.target].strides, single.context.ranges
-    fastest_last = sorted(range(len(names)), key=lambda dimension: bounds(strides[dimension], ranges), reverse=True)
-    indices = tuple(by_name[names[dimension]] for dimension in fastest_last)
+    fastest_last = sorted(dimensions, key=lambda name: bounds(strides[dimensions[name]], ranges), reverse=True)
+    indices = tuple(by_name[name] for name in fastest_last)
     if not are_in_bounds(scan.body, indices, spec):
         return None
     name = fresh(f"{statement.target}_terms", {array.name for array in spec.arrays})

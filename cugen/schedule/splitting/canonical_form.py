@@ -12,6 +12,7 @@ from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Request
+from cugen.rewrite.canonical.chosen_elements import with_chosen_elements
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
@@ -54,7 +55,8 @@ _MAX_WORK_RATIO = 1.25  # up to which two launches of other families than the fa
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    expressions = with_boundaries_of_guarded_reads(with_gathered_rows(with_canonical_expressions(spec)))
+    chosen = with_chosen_elements(with_canonical_expressions(spec))
+    expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
     return _with_short_rows(_with_computed_subscripts(with_components(short)))

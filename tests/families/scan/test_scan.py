@@ -288,9 +288,9 @@ def test_it_is_refused_with_a_reason(reasons, value, schedule, reason):
     assert any(reason in text for text in actual), actual
 
 
-def test_a_transposing_scan_is_refused(reasons):
+def test_a_transposing_scan_of_many_elements_is_refused(reasons):
     text = """
-params: {M: 64, N: 64}
+params: {M: 1024, N: 1024}
 arrays:
   x: {shape: [M, N], dtype: float32}
   y: {shape: [N, M], dtype: float32}

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from cugen.families.scan import recognition
 from cugen.kernel import generate
 from cugen.rewrite.stored import transposed_scans
 from cugen.runtime.cpu import CpuDevice
@@ -39,12 +40,24 @@ def test_it_is_transposed_first(layout, shape, target, value):
 @pytest.mark.parametrize(("layout", "shape", "target", "value"), CASES)
 def test_its_results_are_right(layout, shape, target, value):
     (spec,) = load_text(TEXT % (70, 133, layout, shape, target, value))
-    with patch.object(transposed_scans, "MIN_TERMS", 1):
+    with patch.object(transposed_scans, "MIN_TERMS", 1), patch.object(recognition, "MIN_TERMS", 1):
         kernel = generate(spec, analysis=False)
     assert [launch.family for launch in kernel.plan.kernels] == ["transpose", "scan"]
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
-def test_a_small_one_is_scanned_by_single_threads():
-    (spec,) = load_text(TEXT % (70, 133, "", "[N, M]", "j, i", "cumsum(x[i, j], j)"))
-    assert [launch.family for launch in generate(spec, analysis=False).plan.kernels] == ["direct"]
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("layout", "shape", "target", "value"), CASES)
+def test_a_small_one_is_scanned_as_it_is(layout, shape, target, value):
+    (spec,) = load_text(TEXT % (70, 133, layout, shape, target, value))
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["scan"]
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+def test_fields_of_structures_are_transposed_too():
+    text = TEXT % (2000, 3000, "", "[N, M, 2]", "j, i, 1", "cumsum(x[i, j], j)")
+    (spec,) = load_text(text.replace("compute: ", "compute: |\n  y[j, i, 0] = 1\n  "))
+    families = [launch.family for launch in generate(spec, analysis=False).plan.kernels]
+    assert families[-1] == "scan"
+    assert "direct" not in families
