@@ -15,6 +15,7 @@ from cugen.pieces.vectors import (
     SECTOR_BYTES,
     ElementRef,
     have_equal_alignment,
+    is_contiguous,
     offset_of,
     widest_at,
 )
@@ -39,7 +40,8 @@ SMALL_TILES = {1: (64, 64, 256), 2: (64, 64, 256), 4: (32, 32, 256), 8: (32, 32,
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
-    """A transposition in canonical form: outputs are contiguous along `across`, the transposed `reads` along `down`.
+    """A transposition in canonical form: outputs are contiguous along `across`, or have several elements in a sector,
+    and the transposed `reads` along `down`.
 
     `order` holds all indices, those two first."""
 
@@ -59,6 +61,10 @@ class Transpose:
     @property
     def outputs(self) -> tuple[ElementRef, ...]:
         return tuple((s.target, s.subscripts) for s in self.request.stored_statements())
+
+    @property
+    def has_dense_rows(self) -> bool:
+        return all(is_contiguous(self.arrays[name], subs, self.across.name) for name, subs in self.outputs)
 
     def have_equal_alignment(self, first: ElementRef, second: ElementRef, modulus: int) -> bool:
         return have_equal_alignment(self.arrays, self.order, self.request.context, (first, second), modulus)
@@ -113,7 +119,7 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     size = max(transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
     load = _width(transpose, transpose.down, ((read.array, read.subscripts) for read in transpose.reads))
     store = _width(transpose, transpose.across, transpose.outputs)
-    shift = _shift(transpose) if size in SHIFTED_TILES else 0
+    shift = _shift(transpose) if size in SHIFTED_TILES and transpose.has_dense_rows else 0
     extent = transpose.request.context.max_extent(transpose.across)
     shifted = _fewest_loads(transpose, shift, size, load, store) if shift else None
     # A tile of wide elements has few rows for vectors of narrow outputs, which would leave most lanes idle.

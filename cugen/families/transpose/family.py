@@ -15,11 +15,13 @@ from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKer
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loop_refusals
 from cugen.pieces.placement import size_refusals, useless_placements
-from cugen.pieces.vectors import is_computed, is_contiguous, is_fixed, step_along
+from cugen.pieces.vectors import SECTOR_BYTES, is_computed, is_contiguous, is_fixed, step_along
+from cugen.plan.context import Context
+from cugen.plan.memory import Array
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
 from cugen.rewrite.indices.reversed import with_reversed_index
-from cugen.spec.expressions import Index, IndexValue, Read, Reduce, Scan, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, Scan, free_indices
 
 MAX_SMALL_TILE_BYTES = 1 << 10  # a matrix of so few is loaded from L1 by the threads that store it (by the model)
 MIN_EXTENT = 8  # along both sides; below it most of a tile would be empty (heuristic)
@@ -42,7 +44,7 @@ def match(request: Request) -> Match | Refusals:
         reasons += _square_refusals(transpose, square)
         build = partial(SquareTileKernel, transpose, square)
     else:
-        transpose = with_fused_rows(transpose)
+        transpose = with_fused_rows(transpose) if transpose.has_dense_rows else transpose
         config = choose_config(transpose)
         if (count := shared_bytes(transpose, config)) > STATIC_SHARED_BYTES:
             reasons.append(Refusal(f"{len(transpose.reads)} tiles at once take {count} bytes of shared memory"))
@@ -58,11 +60,18 @@ def _recognise(request: Request) -> Transpose | Refusal:
     order = iteration_order(request, form)
     stores = [(form.arrays[s.target], s.subscripts) for s in form.statements]
     rows = [index for index in order if all(is_contiguous(*store, index.name) for store in stores)]
+    rows = rows or [index for index in order if all(_is_near(*store, index, request.context) for store in stores)]
     matches = [_match(request, form, across, order) for across in rows]
     if not matches:
         return Refusal(f"consecutive {order[0].name} are not contiguous in every output")
     # Several matches only if an extent of 1 makes rows and columns the same.
     return next((match for match in matches if isinstance(match, Transpose)), matches[0])
+
+
+def _is_near(array: Array, subscripts: tuple[Expr, ...], index: Index, context: Context) -> bool:
+    """Whether consecutive values of an index address elements of one sector."""
+    step = step_along(array, subscripts, index.name, context)
+    return step is not None and 0 < 2 * step * array.dtype.bytes <= SECTOR_BYTES
 
 
 def _match(request: Request, form: FusedStatements, across: Index, order: tuple[Index, ...]) -> Transpose | Refusal:

@@ -335,8 +335,9 @@ class PackedTileKernel:
 
     def tile_reason(self) -> str:
         transpose, arrays = self.transpose, ", ".join(read.array for read in self.tiles)
+        rows = "contiguous" if transpose.has_dense_rows else "in the same sectors"
         return (
-            f"outputs are contiguous along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "
+            f"outputs are {rows} along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "
             f"{self.config.across} x {self.config.down} in shared memory coalesces loads and stores"
         )
 

@@ -35,6 +35,7 @@ from cugen.rewrite.sums.grouped_sums import with_grouped_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions, without_loops
 from cugen.rewrite.sums.short_rows import with_short_rows
+from cugen.rewrite.sums.short_scans import with_short_scan
 from cugen.rewrite.transposed.solve_congruences import divides_index, with_solved_congruences
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.prices import pays_for_all_matrices, seconds
@@ -59,7 +60,7 @@ def with_canonical_form(spec: Spec) -> Spec:
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(_without_loops(with_short_reductions(canonical)))
-    return _with_short_rows(_with_computed_subscripts(with_components(short)))
+    return _with_short_rows(_with_computed_subscripts(with_components(_with_short_scans(short))))
 
 
 def with_taken_form(spec: Spec) -> Spec:
@@ -194,6 +195,19 @@ def _is_taken_in_stages(statement: Statement, spec: Spec) -> bool:
     staged = _hoisted(with_stored_scans(single, _needs_stages))
     context = make_context(staged)
     return all(is_taken(stage, context) for stage in staged.statements)
+
+
+def _with_short_scans(spec: Spec) -> Spec:
+    """The spec with short scans that would be stored as terms of what reads them, where families other than the
+    fallbacks take that; the same object if there are none."""
+    for written in map(target_of, spec.statements):
+        position = next((n for n, s in enumerate(spec.statements) if target_of(s) == written), None)
+        changed = None if position is None else with_short_scan(spec, position)
+        if changed is not None and written[0] in group(make_context(spec)).stored:
+            candidate, results = changed
+            context = make_context(candidate)
+            spec = candidate if all(is_taken(result, context) for result in results) else spec
+    return spec
 
 
 def _with_short_rows(spec: Spec) -> Spec:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from cugen.plan.context import Context, make_context
 from cugen.schedule.splitting.canonical_form import with_canonical_form
 from cugen.schedule.splitting.steps import split_statements, winograd_targets
+from cugen.schedule.splitting.tables import with_paying_tables
 from cugen.spec.model import Spec
 
 
 def plan_context(spec: Spec) -> Context:
-    """The context of a spec's launches: of its canonical form, after `split_statements`."""
-    return make_context(split_statements(with_canonical_form(spec), winograd_targets(spec)), spec)
+    """The context of a spec's launches: of its canonical form, after `split_statements`, with tables."""
+    split = split_statements(with_canonical_form(spec), winograd_targets(spec))
+    return make_context(with_paying_tables(split), spec)

@@ -7,13 +7,17 @@ from math import prod
 
 from cugen.machine import Device, default_device
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.plan.context import Context, make_context
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
 from cugen.rewrite.sums.grouped_sums import operand_types
-from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, storing_seconds
-from cugen.spec.expressions import bound_indices
+from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, storing_seconds
+from cugen.spec.expressions import Const, Expr, Op, Read, bound_indices, walk
+from cugen.spec.floats.powers import literal_power
 from cugen.spec.model import Spec, Statement
 
+_MIN_GAIN_OF_TABLES = 1.5  # by instructions that are rounded (heuristic)
+_L2_TO_MEMORY_RATIO = 3  # of bandwidths, where no figure is published (heuristic)
 _MIN_GAIN = 2  # of products with all matrices, at peak rates, which no GEMM reaches (heuristic)
 
 
@@ -57,3 +61,44 @@ def pays_for_all_matrices(statement: Statement, steps: AllMatrices, spec: Spec) 
     rate = device.l2_bandwidth or device.bandwidth
     gathered = max(2 * terms / device.peak(), terms * element_bytes / rate)
     return _MIN_GAIN * (seconds(staged) + matrix_bytes / device.bandwidth) <= gathered
+
+
+def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temporary, ...], spec: Spec) -> bool:
+    """Whether reading functions of few indices from tables takes less time than computing them for each output, by
+    instructions, and by the bytes of arrays and tables."""
+    context = make_context(replace(spec, arrays=(*spec.arrays, *(table.array for table in tables))))
+    device, outputs = device_of(spec), _terms(whole, context)
+
+    def size(array: str) -> int:
+        stored = context.arrays[array]
+        return prod(map(context.planned, stored.shape)) * stored.dtype.bytes
+
+    def launch_seconds(statement: Statement) -> float:
+        """Of one launch; its threads read each table's values from the L2."""
+        names = {node.array for node in walk(statement.value) if isinstance(node, Read)}
+        moved = sum(map(size, names)) + outputs * spec.array(statement.target).dtype.bytes
+        read = outputs * sum(table.array.dtype.bytes for table in tables if table.array.name in names)
+        l2_bandwidth = device.l2_bandwidth or device.bandwidth * _L2_TO_MEMORY_RATIO
+        slots = outputs * _issue_slots(statement.value, device)
+        return max(slots / (device.peak() / 2), moved / device.bandwidth, read / l2_bandwidth)
+
+    stored = 0.0
+    for table in tables:
+        slots = _terms(table.statement, context) * _issue_slots(table.statement.value, device)
+        stored += slots / (device.peak() / 2) + storing_seconds(size(table.array.name), device)
+    return _MIN_GAIN_OF_TABLES * (launch_seconds(with_tables) + stored) <= launch_seconds(whole)
+
+
+def _issue_slots(value: Expr, device: Device) -> float:
+    """Issue slots of a value, relative to a float32 FMA; what occurs twice, or is of constants, is free."""
+    total, peaks = 0.0, dict(device.peaks)
+    for node in dict.fromkeys(node for node in walk(value) if isinstance(node, Op)):
+        if all(isinstance(part, Const | Op) for part in walk(node)):
+            continue
+        is_float = node.dtype.is_float
+        exponent = node.args[-1]
+        is_literal = node.name == "pow" and isinstance(exponent, Const) and literal_power(exponent.value) is not None
+        instructions = FUNCTION_INSTRUCTIONS.get(node.name, 1) if is_float and not is_literal else 1
+        is_double = is_float and node.dtype.bytes == 8
+        total += instructions * (peaks["float32"] / peaks.get("float64", peaks["float32"]) if is_double else 1)
+    return total

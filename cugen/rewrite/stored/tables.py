@@ -1,0 +1,105 @@
+"""Stores costly functions of few indices in tables: each value is computed once, and not for each output that has it.
+
+    y[t, h, e] = x[t, h, e] * cos(t * f[e])
+becomes
+    y_table[t, e] = cos(t * f[e]);  y[t, h, e] = x[t, h, e] * y_table[t, e]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import replace
+
+from cugen.machine.functions import FUNCTION_INSTRUCTIONS
+from cugen.rewrite.hoist_reductions import are_in_bounds
+from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.spec.expressions import (
+    Cast,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Sample,
+    Scan,
+    Select,
+    free_indices,
+    walk,
+)
+from cugen.spec.expressions import children as parts_of
+from cugen.spec.model import Spec, Statement
+from cugen.spec.rewriting import replaced
+
+Pays = Callable[[Statement, Statement, tuple[Temporary, ...]], bool]  # a statement, the same with tables, and these
+
+
+def with_tables(spec: Spec, inlined: Mapping[Statement, Statement], pays: Pays) -> Spec:
+    """The spec with tables where they pay; the same object where none does. `inlined` are statements with recomputed
+    temporaries in place, whose functions may be tables.
+
+    Tables are of arrays that no statement writes, so that all are computed first, and leave statements that share a
+    launch together."""
+    written = {statement.target for statement in spec.statements}
+    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+    tables: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}  # by their values and indices
+    statements: list[Statement] = []
+    for statement in spec.statements:
+        whole = inlined[statement]
+        if any(isinstance(node, Reduce | Scan) for node in walk(whole.value)):
+            statements.append(statement)
+            continue
+        indices, names = _by_stride(whole), set(taken)
+        reads: dict[Expr, Expr] = {}
+        used: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}
+        for value in dict.fromkeys(_tabled(whole.value, indices.keys(), written)):
+            free = tuple(index for name, index in indices.items() if name in free_indices(value))
+            if not are_in_bounds(value, free, spec):
+                continue
+            table = tables.get((value, free))
+            if table is None:
+                what = f"table of: {whole.text}"
+                table = temporary(fresh(f"{whole.target}_table", names), free, value, what, whole, is_stored=True)
+            used[value, free] = table
+            reads[value] = table.read
+        with_reads = replace(whole, value=replaced(whole.value, reads.get))
+        if not used or not pays(whole, with_reads, tuple(used.values())):
+            statements.append(statement)
+            continue
+        tables |= used
+        taken |= names
+        statements.append(with_reads)
+    if not tables:
+        return spec
+    arrays = (*spec.arrays, *(table.array for table in tables.values()))
+    first = (table.statement for table in tables.values())
+    return replace(spec, arrays=arrays, statements=(*first, *statements))
+
+
+def is_costly(node: Expr) -> bool:
+    """Whether it is a function of many instructions."""
+    return isinstance(node, Op) and node.dtype.is_float and node.name in FUNCTION_INSTRUCTIONS
+
+
+def _by_stride(statement: Statement) -> dict[str, Index]:
+    """The statement's indices by name, in the order of the dimensions that it writes: adjacent threads compute adjacent
+    outputs, and read adjacent values."""
+    indices = {index.name: index for index in statement.indices}
+    written = (node.name for sub in statement.subscripts for node in walk(sub) if isinstance(node, IndexValue))
+    return {name: indices[name] for name in dict.fromkeys((*written, *indices)) if name in indices}
+
+
+def _tabled(expr: Expr, names: Set[str], written: Set[str]) -> Iterator[Expr]:
+    """The largest parts with costly functions of some but not all of the indices `names`; not those that a condition
+    guards."""
+    free = free_indices(expr)
+    nodes = list(walk(expr))
+    is_read_only = not any(isinstance(node, Read) and node.array in written for node in nodes)
+    is_float = isinstance(expr, Op | Select | Cast) and expr.dtype.is_float
+    if is_float and free and free < names and is_read_only and any(map(is_costly, nodes)):
+        if not any(isinstance(node, Sample) for node in nodes):
+            yield expr
+        return
+    if not isinstance(expr, Read):
+        for part in (expr.condition,) if isinstance(expr, Select) else parts_of(expr):
+            yield from _tabled(part, names, written)

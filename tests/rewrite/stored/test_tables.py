@@ -1,0 +1,103 @@
+"""A costly function of few indices is computed once, in a table, where many outputs have its value."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
+from cugen.spec.load import load_text
+
+ROPE = """w[t, e] = t * exp(-log(10000.0) * e / E)
+  y[t, h, e] = x[t, h, e] * cos(w[t, e]) - x[t, h, e + E] * sin(w[t, e])
+  y[t, h, e + E] = x[t, h, e + E] * cos(w[t, e]) + x[t, h, e] * sin(w[t, e])"""
+HALVES = """y[t, h, e] = x[t, h, e] * sin(exp(0.1 * e) * t * sin(0.5 * e))
+  y[t, h, e + E] = x[t, h, e + E]
+  z[t, h, d] = x[t, h, d] * sin(exp(0.1 * d) * t * sin(0.5 * d))"""
+IN_ONE_STATEMENT = "y[t, h, d] = x[t, h, d] * cos(t * exp(f[d])) + sin(t * exp(f[d])) * x[t, h, 0]"
+CHOSEN = "y[t, h, d] = x[t, h, d] + (sin(t * exp(f[d])) if d % 2 == 0 else cos(t * exp(f[d])))"
+GUARDED = "y[t, h, d] = x[t, h, d] * sin(t * cos(f[d + 1])) if d < D - 1 else x[t, h, d]"
+WRITTEN = "y[t, h, d] = x[t, h, d] * sin(v[t, d]) * cos(v[t, d])\n  v[t, d] = v[t, d] + 1"
+OF_ALL_INDICES = "y[t, h, d] = x[t, h, d] * sin(t * cos(x[t, h, d]))"
+CHEAP = "y[t, h, d] = x[t, h, d] * (f[d] * t + 1)"
+
+
+ARRAYS = {
+    "x": "{shape: [T, H, D], dtype: bfloat16}",
+    "f": "{shape: [D], dtype: float32}",
+    "v": "{shape: [T, D], dtype: float32}",
+    "z": "{shape: [T, H, D], dtype: bfloat16}",
+    "y": "{shape: [T, H, D], dtype: bfloat16}",
+}
+
+
+def spec_of(compute: str, t: int | str, h: int, d: int, w: str = ""):
+    arrays = "".join(f"  {name}: {array}\n" for name, array in ARRAYS.items() if f"{name}[" in compute)
+    half = ", E: D // 2" if compute in (ROPE, HALVES) else ""
+    (spec,) = load_text(f"""cugen: 1
+kernel: f
+params: {{T: {t}, H: {h}, D: {d}{half}}}
+arrays:
+{arrays}{w}
+{"indices: {e: E}" if half else ""}
+compute: |
+  {compute}
+""")
+    return spec
+
+
+def launches_of(compute: str, t: int | str = 65536, h: int = 32, d: int = 128) -> list[str]:
+    return [launch.name for launch in generate(spec_of(compute, t, h, d), analysis=False).plan.kernels]
+
+
+@pytest.mark.parametrize("compute", [ROPE, IN_ONE_STATEMENT, CHOSEN])
+@pytest.mark.parametrize("t", [65536, "dynamic"])
+def test_it_is_stored_by_a_launch_of_its_own(compute, t):
+    assert launches_of(compute, t) == ["f_y_table", "f_y"]
+
+
+def test_statements_share_a_table():
+    kernel = generate(spec_of(ROPE, 65536, 32, 128), analysis=False)
+    assert kernel.source.count("cosf(") == kernel.source.count("sinf(") == 1
+
+
+def test_statements_over_other_extents_have_tables_of_their_own():
+    spec = spec_of(HALVES, "dynamic", 33, 14)
+    kernel = generate(spec, analysis=False)
+    assert "y_table" in kernel.source
+    assert "z_table" in kernel.source
+    device = CpuDevice(sanitize=True)
+    assert verify(spec, kernel.source, kernel.manifest, device, params={"T": 5}).verification.passed
+
+
+@pytest.mark.parametrize("compute", [GUARDED, OF_ALL_INDICES, CHEAP])
+def test_others_are_computed_for_each_output(compute):
+    assert launches_of(compute) == ["f"]
+
+
+def test_values_that_a_statement_writes_are_no_table():
+    assert not any("table" in name for name in launches_of(WRITTEN))
+
+
+def test_a_table_that_few_outputs_read_is_none():
+    assert launches_of(ROPE, h=2) == ["f"]
+
+
+def test_a_table_takes_no_longer_than_its_launch():
+    assert launches_of(ROPE, t=16) == ["f"]
+
+
+def test_a_temporary_in_registers_stays_there():
+    spec = spec_of(ROPE, 65536, 32, 128, "  w: {shape: [T, E], dtype: float32, memory: register}")
+    assert [launch.name for launch in generate(spec, analysis=False).plan.kernels] == ["f"]
+
+
+@pytest.mark.parametrize("compute", [ROPE, IN_ONE_STATEMENT, CHOSEN])
+@pytest.mark.parametrize("t", [1, 5, 37])
+def test_its_results_are_right(compute, t):
+    spec = spec_of(compute, "dynamic", 33, 14)
+    kernel = generate(spec, analysis=False)
+    assert "y_table" in kernel.source
+    device = CpuDevice(sanitize=True)
+    assert verify(spec, kernel.source, kernel.manifest, device, params={"T": t}).verification.passed
