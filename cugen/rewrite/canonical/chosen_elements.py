@@ -71,7 +71,7 @@ def _gather(reduction: Reduce, placed: set[str]) -> Expr:
         Op("le", (Const(0, position.dtype), position), BOOL),
         Op("lt", (converted(position, INT64), index.extent), BOOL),
     ]
-    condition = reduce(both, [*inside, *(substitute(other, at_position) for other in others)], None)
+    condition = reduce(both, [*inside, *(substitute(second, at_position) for second in others)], None)
     assert condition is not None
     term = converted(substitute(body, at_position), reduction.dtype)
     start = identity(reduction.kind, reduction.dtype)
