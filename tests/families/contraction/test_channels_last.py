@@ -58,9 +58,9 @@ COPIED = {
     "filters alone": (convolution(LAST), W_LAST, "wgmma"),
     "images alone": (convolution(w=FILTERS_LAST), X_LAST, "wgmma"),
     "by mma.sync": (convolution(target="sm_80"), X_LAST | W_LAST, "gemm"),
-    "single bytes": (convolution(dtype="int8", result="int32", K=256), X_LAST | W_LAST, "wgmma"),
+    "single bytes": (convolution(dtype="int8", result="int32", C=256, K=256), X_LAST | W_LAST, "wgmma"),
     "filters of single bytes along K": (
-        convolution(LAST, ("3, 3, C, K", "r, s, c, k"), dtype="int8", result="int32", K=256),
+        convolution(LAST, ("3, 3, C, K", "r, s, c, k"), dtype="int8", result="int32", C=256, K=256),
         W_LAST,
         "wgmma",
     ),
