@@ -265,3 +265,8 @@ def default_device(target: str) -> Device | None:
 
 # The device that launch sizes are planned for, whatever the target: kernels stay the same from one GPU to another.
 PLANNING_DEVICE = device("H200")
+
+
+def modelled_device(target: str) -> Device:
+    """The device whose rates the cost models of a target's kernels have: its default, or the planning device."""
+    return default_device(target) or PLANNING_DEVICE

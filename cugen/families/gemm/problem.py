@@ -13,8 +13,8 @@ from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N
 from cugen.families.gemm.term_cost import fma_cost, term_instructions, term_registers
 from cugen.families.gemm.tile_layout import OperandTile
-from cugen.machine import Device, Target, default_device
-from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine import Device, Target
+from cugen.machine.devices import modelled_device
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
 from cugen.plan.alignment import divisor
 from cugen.spec.expressions import Index
@@ -137,7 +137,7 @@ def _store_width(contraction: Contraction) -> int:
 @cache
 def device_of(target: Target) -> Device:
     """The device meant where a spec names a target."""
-    return default_device(target.name) or PLANNING_DEVICE
+    return modelled_device(target.name)
 
 
 def requested_stages(contraction: Contraction) -> int:

@@ -13,8 +13,7 @@ import sympy
 
 from cugen.families.stencil.config import StencilConfig, elements_of
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
-from cugen.machine import default_device
-from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.devices import modelled_device
 from cugen.machine.latency import memory_latency
 from cugen.pieces.block_reduce import WARP
 from cugen.plan.request import Request
@@ -36,7 +35,7 @@ def predict(
 ) -> float:
     """Seconds of the launch for so many `outputs`; without `channels` all elements of an output are in the windows."""
     context = request.context
-    device = default_device(request.target.name) or PLANNING_DEVICE
+    device = modelled_device(request.target.name)
     latency = memory_latency(device)
     clock = device.peak("float32") / (2 * device.sms * WARP * latency.schedulers / latency.issue_cycles)
     count = math.prod(context.max_extent(index) for index in channels.channels) if channels else 1

@@ -7,7 +7,7 @@ y[r, e] = sum(x[i, e], i, where=key[i] == r)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 
 from cugen.plan.subscripts import is_widening
 from cugen.spec.expressions import Cast, Expr, IndexValue, Op, Read, Reduce, conjuncts, free_indices, walk
@@ -16,18 +16,13 @@ _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def ragged_indices(reduction: Reduce) -> Mapping[str, frozenset[str]]:
-    """The reduced indices of such ranges, with the other indices that a range depends on: no two ranges need have the
-    same elements, so that these are of one result alone."""
+    """The reduced indices of such ranges, with the other indices that a range depends on. Elements of a range are taken
+    as those of one result alone; ranges that overlap read them more than once."""
     reduced = {index.name for index in reduction.indices}
     ends: dict[str, dict[str, frozenset[str]]] = {name: {} for name in reduced}
-    for condition in conjuncts(reduction.where):
-        match condition:
-            case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
-                for side, end, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
-                    name = _shifted_index(side, reduced)
-                    is_element = end.dtype.is_integer and _reads(end)
-                    if name in reduced and is_element and not free_indices(end) & reduced:
-                        ends[name][direction[0]] = free_indices(end)
+    for name, direction, end in _ends(reduction):
+        if not free_indices(end) & reduced:
+            ends[name][direction] = free_indices(end)
     return {name: frozenset[str]().union(*sides.values()) for name, sides in ends.items() if len(sides) == 2}
 
 
@@ -39,14 +34,20 @@ def has_ragged_range(reduction: Reduce) -> bool:
 def has_nested_ranges(reduction: Reduce) -> bool:
     """Whether elements that other reduced indices number end a range, as those of the cells around a particle do."""
     reduced = {index.name for index in reduction.indices}
+    return any(free_indices(end) & (reduced - {name}) for name, _, end in _ends(reduction))
+
+
+def _ends(reduction: Reduce) -> Iterator[tuple[str, str, Expr]]:
+    """The elements that conditions compare reduced indices with: the index, `l` where it is less and `g` where it is
+    greater, and the element."""
+    reduced = {index.name for index in reduction.indices}
     for condition in conjuncts(reduction.where):
         match condition:
             case Op(name=operator, args=(left, right)) if operator in _MIRRORED:
-                for side, end in ((left, right), (right, left)):
-                    others = free_indices(end) & (reduced - {_shifted_index(side, reduced)})
-                    if _shifted_index(side, reduced) in reduced and _reads(end) and others:
-                        return True
-    return False
+                for side, end, direction in ((left, right, operator), (right, left, _MIRRORED[operator])):
+                    name = _shifted_index(side, reduced)
+                    if name in reduced and end.dtype.is_integer and _reads(end):
+                        yield name, direction[0], end
 
 
 def _shifted_index(expr: Expr, reduced: Set[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from cugen.machine import Device, default_device
-from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine import Device
+from cugen.machine.devices import modelled_device
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.plan.context import Context, make_context
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
@@ -21,14 +21,10 @@ _L2_TO_MEMORY_RATIO = 3  # of bandwidths, where no figure is published (heuristi
 _MIN_GAIN = 2  # of products with all matrices, at peak rates, which no GEMM reaches (heuristic)
 
 
-def device_of(spec: Spec) -> Device:
-    return default_device(spec.target) or PLANNING_DEVICE
-
-
 def seconds(spec: Spec) -> float:
     """The time of the launches of all statements, of which each but the last stores a temporary: multiply-adds at the
     peak of the types that are multiplied, and the traffic of temporaries."""
-    context, device = make_context(spec), device_of(spec)
+    context, device = make_context(spec), modelled_device(spec.target)
     total, peaks = 0.0, dict(device.peaks)
     for statement in spec.statements:
         if types := operand_types(statement, spec):
@@ -46,18 +42,23 @@ def _terms(statement: Statement, context: Context) -> int:
     return prod(map(context.planned_extent, dict.fromkeys((*statement.indices, *bound_indices(statement.value)))))
 
 
+def _bytes_of(array: str, context: Context) -> int:
+    """The bytes of an array at the sizes that are planned for."""
+    stored = context.arrays[array]
+    return prod(map(context.planned, stored.shape)) * stored.dtype.bytes
+
+
 def pays_for_all_matrices(statement: Statement, steps: AllMatrices, spec: Spec) -> bool:
     """Whether products with all matrices take less time than those of rows with the matrix that each gathers, of which
     every element is read for one multiply-add."""
     arrays = (*spec.arrays, *(stored.array for stored in steps.stored))
     staged = replace(spec, arrays=arrays, statements=tuple(stored.statement for stored in steps.stored))
-    context, device = make_context(staged), device_of(spec)
-    stored_bytes = (prod(map(context.planned, context.arrays[s.array.name].shape)) for s in steps.stored)
-    if max(stored_bytes) * max(s.array.dtype.bytes for s in steps.stored) > MAX_OPERAND_BYTES:
+    context, device = make_context(staged), modelled_device(spec.target)
+    if any(_bytes_of(stored.array.name, context) > MAX_OPERAND_BYTES for stored in steps.stored):
         return False
-    matrices = [context.arrays[name] for name in steps.gathered]
-    matrix_bytes = sum(prod(map(context.planned, matrix.shape)) * matrix.dtype.bytes for matrix in matrices)
-    terms, element_bytes = _terms(statement, context), max(matrix.dtype.bytes for matrix in matrices)
+    matrix_bytes = sum(_bytes_of(name, context) for name in steps.gathered)
+    element_bytes = max(context.arrays[name].dtype.bytes for name in steps.gathered)
+    terms = _terms(statement, context)
     rate = device.l2_bandwidth or device.bandwidth
     gathered = max(2 * terms / device.peak(), terms * element_bytes / rate)
     return _MIN_GAIN * (seconds(staged) + matrix_bytes / device.bandwidth) <= gathered
@@ -67,16 +68,12 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
     """Whether reading functions of few indices from tables takes less time than computing them for each output, by
     instructions, and by the bytes of arrays and tables."""
     context = make_context(replace(spec, arrays=(*spec.arrays, *(table.array for table in tables))))
-    device, outputs = device_of(spec), _terms(whole, context)
-
-    def size(array: str) -> int:
-        stored = context.arrays[array]
-        return prod(map(context.planned, stored.shape)) * stored.dtype.bytes
+    device, outputs = modelled_device(spec.target), _terms(whole, context)
 
     def launch_seconds(statement: Statement) -> float:
         """Of one launch; its threads read each table's values from the L2."""
         names = {node.array for node in walk(statement.value) if isinstance(node, Read)}
-        moved = sum(map(size, names)) + outputs * spec.array(statement.target).dtype.bytes
+        moved = sum(_bytes_of(name, context) for name in names) + outputs * spec.array(statement.target).dtype.bytes
         read = outputs * sum(table.array.dtype.bytes for table in tables if table.array.name in names)
         l2_bandwidth = device.l2_bandwidth or device.bandwidth * _L2_TO_MEMORY_RATIO
         slots = outputs * _issue_slots(statement.value, device)
@@ -85,7 +82,7 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
     stored = 0.0
     for table in tables:
         slots = _terms(table.statement, context) * _issue_slots(table.statement.value, device)
-        stored += slots / (device.peak() / 2) + storing_seconds(size(table.array.name), device)
+        stored += slots / (device.peak() / 2) + storing_seconds(_bytes_of(table.array.name, context), device)
     return _MIN_GAIN_OF_TABLES * (launch_seconds(with_tables) + stored) <= launch_seconds(whole)
 
 
