@@ -16,7 +16,7 @@ from cugen.bench.session import Session
 from cugen.reference.storage import numpy_dtype
 from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
 from cugen.spec.model import Spec
-from cugen.spec.prove.gathers import gather_ranges
+from cugen.spec.prove.drawn import ascending_axes, drawn_ranges
 from cugen.spec.types import DTYPES, DType, Kind
 
 CACHES = 3  # minimum ratio of the size of all sets to the L2 cache (heuristic)
@@ -101,7 +101,8 @@ class Buffers:
         self.count = min(wanted, int(_MAX_SHARE_OF_FREE_MEMORY * session.free_bytes()) // size)
         if self.count < 2:
             raise MemoryError(f"two sets of {spec.kernel}'s arrays, of {size:,} bytes each, beside a copy of them")
-        self._ranges = gather_ranges(spec, params)
+        self._ranges = drawn_ranges(spec, params)
+        self._ascending = ascending_axes(spec)
         self._start = session.allocate(size * self.count)
         self._draw(seed)
 
@@ -144,6 +145,8 @@ class Buffers:
                 self._repeat(self.start(0) + array.offset, pattern, array.elements)
             else:
                 self._fill(array, 0)
+                if (axis := self._ascending.get(array.argument.name)) is not None:
+                    self._sort(array, 0, axis)
         for number in range(1, self.count):
             self._session.copy(self.start(number), self._start, self.set_bytes)
         self._session.synchronize()
@@ -162,6 +165,13 @@ class Buffers:
             span = (math.ceil(low), max(math.ceil(low), math.floor(high - (high - low) / 8)))
         seed = self._seed * 2**32 + zlib.crc32(name.encode())
         self._session.fill(self.start(number) + array.offset, dtype.name, array.elements, seed, span, whole=whole)
+
+    def _sort(self, array: ArrayBuffer, number: int, axis: int) -> None:
+        address, dtype = self.start(number) + array.offset, numpy_dtype(array.dtype)
+        flat = self._session.fetch(address, array.elements, dtype)
+        steps = tuple(stride * dtype.itemsize for stride in array.strides)
+        np.lib.stride_tricks.as_strided(flat, array.shape, steps).sort(axis)
+        self._session.upload(address, flat)
 
     def _repeat(self, address: int, pattern: Any, count: int) -> None:
         """Fills `count` elements with a pattern, by copies of doubling size."""

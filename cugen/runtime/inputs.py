@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.model import Array, Spec
-from cugen.spec.prove.gathers import Interval, gather_ranges
+from cugen.spec.prove.drawn import Interval, ascending_axes, drawn_ranges
 from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import DType, Kind
 
@@ -41,16 +41,20 @@ def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int =
     """Random inputs. `params` holds all params.
 
     Floats are uniform in [-1, 1]; integers are within -100 .. 100 (0 .. 200 if unsigned); elements used as subscripts
-    are in bounds, as are those of which results that are subscripts are computed. With `exact_up_to` all numbers are
+    are in bounds, as are those of which results that are subscripts are computed. Keys and ends of ranges are about the
+    values of the index that they are compared with, and ends ascend. With `exact_up_to` all numbers are
     integers, others of at most that magnitude, for which short dot products are exact in any order. The numbers of an
     array depend on the seed and its name only.
     """
-    ranges = gather_ranges(spec, params)
+    ranges = drawn_ranges(spec, params)
     arrays = {
         array.name: _draw_array(array, shape_of(array, params), ranges.get(array.name), seed, exact_up_to)
         for array in spec.arrays
         if array.role in ("input", "inout")
     }
+    for name, axis in ascending_axes(spec).items():
+        if name in arrays:
+            arrays[name].sort(axis)
     return Inputs(arrays, draw_scalars(spec, seed, exact_up_to=exact_up_to))
 
 

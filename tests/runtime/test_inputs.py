@@ -7,7 +7,7 @@ from cugen.reference.storage import numpy_dtype
 from cugen.runtime.inputs import draw, known_params
 from cugen.spec.expressions import Boundary, Cast, Const, Index, IndexValue, Op, ParamValue, Read
 from cugen.spec.model import Array, Param, Scalar, Spec, Statement
-from cugen.spec.prove.gathers import gather_ranges
+from cugen.spec.prove.drawn import drawn_ranges
 from cugen.spec.types import BOOL, DTYPES, FLOAT32, INT32, INT64, DType
 
 ROW = IndexValue("i")
@@ -57,18 +57,18 @@ def gathering(subscript, boundary: Boundary | None = None) -> Spec:
     ],
 )
 def test_a_gather_s_subscripts_stay_inside_what_they_index(subscript, expected: tuple[int, int]) -> None:
-    assert gather_ranges(gathering(subscript), PARAMS) == {"ids": expected}
+    assert drawn_ranges(gathering(subscript), PARAMS) == {"ids": expected}
 
 
 def test_a_boundary_is_put_to_use_on_both_sides() -> None:
-    assert gather_ranges(gathering(ids(), Boundary("zero")), PARAMS) == {"ids": (-1, 100)}
+    assert drawn_ranges(gathering(ids(), Boundary("zero")), PARAMS) == {"ids": (-1, 100)}
 
 
 def test_two_uses_leave_the_range_that_fits_both() -> None:
     small = Read("small", (ids(),), FLOAT32)
     value = Op("add", (Read("table", (ids(),), FLOAT32), small), FLOAT32)
     both = spec(array("ids", 10, dtype=INT32), array("table", 100), array("small", 7), value=value)
-    assert gather_ranges(both, PARAMS) == {"ids": (0, 6)}
+    assert drawn_ranges(both, PARAMS) == {"ids": (0, 6)}
 
 
 def test_drawn_subscripts_reach_both_ends_and_no_further() -> None:

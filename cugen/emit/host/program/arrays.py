@@ -13,7 +13,7 @@ from cugen.emit.host.program.names import HostNames
 from cugen.emit.printer.ctypes import c_name
 from cugen.plan.symbols import Range
 from cugen.spec.model import Spec
-from cugen.spec.prove.gathers import gather_ranges
+from cugen.spec.prove.drawn import ascending_axes, drawn_ranges
 from cugen.spec.types import DTYPES
 
 _MAGNITUDE = 100  # of random integers
@@ -24,7 +24,8 @@ class ArrayText:
     """An array of the program.
 
     `span` is an argument of the launcher, `part_span` that for some rows; `first` and `part_elements` are the first
-    element of these rows and the number of their elements. `draw` fills the array with numbers from `low` to `high`."""
+    element of these rows and the number of their elements. `draw` fills the array with numbers from `low` to `high`,
+    which are sorted then if it `is_ascending`."""
 
     name: str
     type: str
@@ -40,6 +41,7 @@ class ArrayText:
     draw: str
     low: str
     high: str
+    is_ascending: bool
 
     @property
     def is_input(self) -> bool:
@@ -68,12 +70,12 @@ class ArrayText:
 
 
 def drawn_integers(spec: Spec, params: Mapping[str, int]) -> dict[str, Range]:
-    """Ranges of the random integers of inputs: those that are subscripts are in bounds."""
-    subscripts = gather_ranges(spec, params)
+    """Ranges of the random integers of inputs."""
+    known = drawn_ranges(spec, params)
     ranges = {}
     for array in spec.arrays:
         if array.role in ("input", "inout") and not array.dtype.is_float:
-            ends = subscripts.get(array.name, (-_MAGNITUDE, _MAGNITUDE))
+            ends = known.get(array.name, (-_MAGNITUDE, _MAGNITUDE))
             low, high = (int(min(max(end, array.dtype.lowest), array.dtype.highest)) for end in ends)
             ranges[array.name] = (low, max(low, high))
     return ranges
@@ -114,6 +116,7 @@ def array_text(
         "draw_reals" if dtype.is_float else "draw_integers",
         low,
         high,
+        argument.name in ascending_axes(spec),
     )
 
 

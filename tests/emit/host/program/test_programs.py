@@ -63,6 +63,24 @@ def test_a_program_runs_on_the_cpu_and_finds_no_wrong_element(gallery_kernel, ru
     assert rates == ["copy in, pageable", "copy in, pinned", "kernel", "copy out, pinned", "copy out, pageable"]
 
 
+def test_ends_of_ranges_are_sorted(kernel_of, run_on_cpu):
+    kernel = kernel_of("""
+cugen: 1
+kernel: segments
+params: {N: 2000, G: 30}
+arrays:
+  x: {shape: [N], dtype: float32}
+  start: {shape: [G + 1], dtype: int32}
+  total: {shape: [G], dtype: float32}
+indices: {g: G}
+compute: total[g] = sum(x[i], i, where=start[g] <= i and i < start[g + 1])
+""")
+    text = program("main", kernel.context, kernel.manifest)
+    assert "    draw_integers(host.start, start_elements, -1, 2001);\n    std::sort(host.start, host.start" in text
+    done = run_on_cpu(kernel)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GALLERY[:10])
 def test_a_program_runs_under_sanitizers(gallery_kernel, run_on_cpu, name):

@@ -1,7 +1,7 @@
-"""Ranges of the inputs for which gathers are in bounds: by interval arithmetic on the subscripts, and on temporaries
-and other results that are subscripts.
+"""Ranges of random inputs, by interval arithmetic: elements used as subscripts are in bounds, keys and ends of ranges
+are about the values of the index that they are compared with. The same of temporaries and other results.
 
-Guards (`where`) are ignored, which is conservative: a range may be narrower than necessary.
+Guards (`where`) of gathers are ignored, which is conservative: a range may be narrower than necessary.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from cugen.spec.prove.integers import evaluate
 Interval = tuple[float, float]  # of integers for arrays of integers; of floats that become integers for others
 _SEARCH_LIMIT = 2**40  # above any extent
 _FLOAT_STEP = 2.0**-10  # to which ranges of floats are exact
-_TRUTH = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not")
+_ORDER = ("lt", "le", "gt", "ge")
+_COMPARISONS = ("eq", "ne", *_ORDER)
+_TRUTH = (*_COMPARISONS, "and", "or", "not")
 _MAX_SHIFT = 64
 _ROUNDED: dict[str, Callable[[float], int]] = {
     "floor": math.floor,
@@ -41,14 +43,18 @@ _ROUNDED: dict[str, Callable[[float], int]] = {
 }
 
 
-def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
-    """Minimum and maximum in-bounds element of each array that occurs in a subscript, or in a result that is one, by
-    name.
+def drawn_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
+    """Minimum and maximum element, by name, of each array that occurs in a subscript or is compared with an index, or
+    in a result that is.
 
-    For a read with a boundary the range includes one element outside at either end, which exercises the boundary."""
-    ranges: dict[str, Interval] = {}
+    For a read with a boundary the range includes one element outside at either end, which exercises the boundary, and
+    that of a comparison one that no value of the index equals."""
+    gathered: dict[str, Interval] = {}
+    compared: dict[str, Interval] = {}
 
-    def narrow(value: Expr, within: Interval, extents: Mapping[str, int], outside: int = 0) -> None:
+    def narrow(
+        ranges: dict[str, Interval], value: Expr, within: Interval, extents: Mapping[str, int], outside: int = 0
+    ) -> None:
         for name in dict.fromkeys(_elements(value)):
             step = _FLOAT_STEP if spec.array(name).dtype.is_float else 1
             if (allowed := _allowed(value, within, _Scope(params, extents), step)) is not None:
@@ -62,10 +68,44 @@ def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
         for read in _reads(statement):
             shape = [evaluate(extent, params) for extent in spec.array(read.array).shape]
             for subscript, extent in zip(read.subscripts, shape, strict=True):
-                narrow(subscript, (0, extent - 1), extents, 0 if read.boundary is None else 1)
-        if statement.target in ranges:
-            narrow(statement.value, ranges[statement.target], extents)
-    return ranges
+                narrow(gathered, subscript, (0, extent - 1), extents, 0 if read.boundary is None else 1)
+        for name, value, index in _comparisons(statement):
+            if ends := _Scope(params, extents).bounds(index, (0, 0)):
+                narrow(compared, value, (ends[0], ends[1] + (name in _ORDER)), extents, 1)
+        for ranges in (gathered, compared):
+            if statement.target in ranges:
+                narrow(ranges, statement.value, ranges[statement.target], extents)
+    return compared | gathered
+
+
+def ascending_axes(spec: Spec) -> dict[str, int]:
+    """The axis along which an array ascends, by name: that of its elements which are both ends of an index, as in
+    `start[i] <= k and k < start[i + 1]`."""
+    axes: dict[str, int] = {}
+    for statement in spec.statements:
+        ends: dict[tuple[str, Expr], tuple[Expr, ...]] = {}
+        for name, value, index in _comparisons(statement):
+            if name in _ORDER and isinstance(value := _uncast(value), Read):
+                first = ends.setdefault((value.array, index), value.subscripts)
+                pairs = enumerate(zip(first, value.subscripts, strict=True))
+                for axis in [axis for axis, (a, b) in pairs if a != b][-1:]:
+                    axes.setdefault(value.array, axis)
+    return axes
+
+
+def _comparisons(statement: Statement) -> Iterator[tuple[str, Expr, Expr]]:
+    """Comparisons of integers computed from elements with those computed from indices alone, in this order."""
+    for node in walk(statement.value):
+        match node:
+            case Op(name=name, args=(left, right)) if name in _COMPARISONS and left.dtype.is_integer:
+                for value, index in ((left, right), (right, left)):
+                    parts = {type(part) for part in walk(index)}
+                    if IndexValue in parts and not parts & {Read, Reduce, Scan} and any(_elements(value)):
+                        yield name, value, index
+
+
+def _uncast(expr: Expr) -> Expr:
+    return _uncast(expr.arg) if isinstance(expr, Cast) else expr
 
 
 def _reads(statement: Statement) -> Iterator[Read]:
