@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.histogram.recognition import HistogramProblem
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two
+from cugen.pieces.keyed import KeyedProblem
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_computed, widest_at
 from cugen.plan.memory import ADDRESSED
 from cugen.plan.request import Tunable
@@ -53,14 +53,14 @@ class HistogramConfig:
     unroll: int
 
 
-def choose_config(problem: HistogramProblem) -> HistogramConfig:
+def choose_config(problem: KeyedProblem) -> HistogramConfig:
     tunables = dict(problem.request.schedule.tunables)
     width = min(int(tunables.get("vector", MAX_ACCESS_BYTES)), widest(problem))
     elements = problem.planned_count(problem.reduced)
     length = max(problem.context.planned_extent(problem.fastest), 1)
     busy = power_of_two(-(-length // max(ELEMENTS_PER_THREAD, width)))
     threads = int(tunables.get("threads", max(WARP_SIZE, min(busy, MAX_ROW_THREADS))))
-    bytes_per_row = problem.bin_count * sum(histogram.counter.bytes for histogram in problem.histograms)
+    bytes_per_row = problem.bin_count * problem.bin_bytes
     most_rows = min(max(BLOCK_THREADS // threads, 1), power_of_two(problem.planned_count(problem.rows)))
     while most_rows > 1 and most_rows * bytes_per_row > COUNTER_BYTES:
         most_rows //= 2
@@ -79,28 +79,28 @@ def choose_config(problem: HistogramProblem) -> HistogramConfig:
     return HistogramConfig(threads, rows, replicas, width, unroll)
 
 
-def padding(problem: HistogramProblem, config: HistogramConfig) -> int:
+def padding(problem: KeyedProblem, config: HistogramConfig) -> int:
     """Counters between those of two replicas, with which those of one counter are spread over all banks."""
     return 0 if config.replicas == 1 else (BANKS // config.replicas - problem.bin_count) % BANKS
 
 
-def counter_bytes(problem: HistogramProblem, config: HistogramConfig) -> int:
+def counter_bytes(problem: KeyedProblem, config: HistogramConfig) -> int:
     """The shared memory of a block."""
     bins = problem.bin_count + padding(problem, config)
-    return config.rows * config.replicas * bins * sum(histogram.counter.bytes for histogram in problem.histograms)
+    return config.rows * config.replicas * bins * problem.bin_bytes
 
 
-def fits(problem: HistogramProblem, config: HistogramConfig) -> bool:
+def fits(problem: KeyedProblem, config: HistogramConfig) -> bool:
     """Whether a block of any target may have the counters."""
     return counter_bytes(problem, config) <= STATIC_SHARED_BYTES
 
 
-def block_count(problem: HistogramProblem, config: HistogramConfig) -> int:
+def block_count(problem: KeyedProblem, config: HistogramConfig) -> int:
     """The blocks of all rows, or of all their parts."""
     return -(-problem.planned_count(problem.rows) // config.rows) * part_count(problem)
 
 
-def part_count(problem: HistogramProblem) -> int:
+def part_count(problem: KeyedProblem) -> int:
     """Parts of each row; 1 where the rows fill the device, or where a part has too few elements."""
     split_k = dict(problem.request.schedule.tunables).get("split_k")
     if split_k is not None:
@@ -111,7 +111,7 @@ def part_count(problem: HistogramProblem) -> int:
     return max(min(blocks // max(rows, 1), elements // minimum), 1)
 
 
-def vector_reads(problem: HistogramProblem) -> tuple[Read, ...]:
+def vector_reads(problem: KeyedProblem) -> tuple[Read, ...]:
     """The reads of consecutive elements along the fastest index, which vectors may load."""
     along = problem.fastest.name
     return tuple(
@@ -126,7 +126,7 @@ def vector_reads(problem: HistogramProblem) -> tuple[Read, ...]:
     )
 
 
-def widest(problem: HistogramProblem) -> int:
+def widest(problem: KeyedProblem) -> int:
     """Elements of the widest loads that all of them allow."""
     along, context = problem.fastest.name, problem.context
     reads = vector_reads(problem)

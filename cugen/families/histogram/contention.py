@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from cugen.families.histogram.recognition import HistogramProblem
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
 from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.keyed import KeyedProblem
 
 COMPARISON_INSTRUCTIONS = (
     3  # a comparison, its conversion and the addition (heuristic); loads are shared by several bins
@@ -37,7 +37,7 @@ def _chance_of_at_most(limit: int, banks: int) -> float:
     return ways[WARP_SIZE] * math.factorial(WARP_SIZE) / float(banks) ** WARP_SIZE
 
 
-def pays(problem: HistogramProblem, replicas: int, blocks: int) -> bool:
+def pays(problem: KeyedProblem, replicas: int, blocks: int) -> bool:
     """Whether atomics of so many blocks take less than a comparison of each element with each bin, by the rates of the
     device that is planned for."""
     device = PLANNING_DEVICE

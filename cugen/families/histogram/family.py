@@ -16,9 +16,10 @@ from cugen.families.histogram.config import (
 )
 from cugen.families.histogram.contention import pays
 from cugen.families.histogram.kernel import HistogramKernel
-from cugen.families.histogram.recognition import HistogramProblem, match_histogram
+from cugen.families.histogram.recognition import match_histogram
 from cugen.families.histogram.split import split
 from cugen.machine.target import STATIC_SHARED_BYTES
+from cugen.pieces.keyed import KeyedProblem
 from cugen.pieces.placement import tunables_only
 from cugen.spec.expressions import Reduce
 
@@ -36,7 +37,7 @@ def match(request: Request) -> Match | Refusals:
     return Refusals(tuple(refused)) if refused else Match(lambda: HistogramKernel(problem, config).kernel())
 
 
-def _size_refusals(problem: HistogramProblem, config: HistogramConfig) -> Iterator[Refusal]:
+def _size_refusals(problem: KeyedProblem, config: HistogramConfig) -> Iterator[Refusal]:
     request, tunables = problem.request, dict(problem.request.schedule.tunables)
     if not fits(problem, config):
         needed = counter_bytes(problem, config)

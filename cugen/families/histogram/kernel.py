@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cugen.families.histogram.config import HistogramConfig, padding, vector_reads
-from cugen.families.histogram.recognition import Histogram, HistogramProblem, Term
 from cugen.pieces.blocks import define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
+from cugen.pieces.keyed import KeyedProblem, KeyedReduction
+from cugen.pieces.keyed_kernel import KeyedKernel, Update
 from cugen.pieces.loop_variables import (
-    index_loop_variable,
     loop_variable,
     repeated,
     shared_loop_variable,
@@ -23,7 +23,6 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import vector_of
 from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering.reductions import loop_bound, lower_condition
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Assign,
@@ -33,7 +32,6 @@ from cugen.plan.nodes import (
     Declare,
     For,
     If,
-    Index,
     Let,
     Load,
     Loop,
@@ -42,25 +40,24 @@ from cugen.plan.nodes import (
     Store,
 )
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import NotAnInteger, to_integer
-from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer, symbol
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Mod, bounds, ceil_div, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, free_indices, uses_indices, walk
-from cugen.spec.types import INT64, UINT32
+from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, uses_indices, walk
 
 Grid = tuple[Integer, Integer, Integer]
 
 
-class HistogramKernel:
+class HistogramKernel(KeyedKernel):
     """The kernel of one group of statements, under construction."""
 
-    def __init__(self, problem: HistogramProblem, config: HistogramConfig) -> None:
-        self.problem, self.config = problem, config
-        self.lowering = new_lowering(problem.request, problem.arrays)
+    def __init__(self, problem: KeyedProblem, config: HistogramConfig) -> None:
+        super().__init__(problem, new_lowering(problem.request, problem.arrays))
+        self.config = config
         self.x, self.y = thread("x", config.threads, self.lowering), thread("y", config.rows, self.lowering)
         self.is_used = (config.rows > 1, config.replicas > 1, True)  # dimensions of the counters
-        self.counters = tuple(map(self._counters, problem.histograms))
-        pairs = zip(problem.histograms, self.counters, strict=True)
+        self.counters = tuple(map(self._counters, problem.reductions))
+        pairs = zip(problem.reductions, self.counters, strict=True)
         self.terms = tuple((bins, term) for histogram, bins in pairs for term in histogram.terms)
         self.replica: Integer = integer(0)
 
@@ -110,15 +107,15 @@ class HistogramKernel:
 
     # The counters
 
-    def _counters(self, histogram: Histogram) -> Array:
+    def _counters(self, histogram: KeyedReduction) -> Array:
         """The counters of a histogram in shared memory: by row, replica and bin."""
         problem, config = self.problem, self.config
         statements = problem.request.group.statements
         target = next(s.target.lower() for s in statements if histogram.reduction in walk(s.value))
-        name = self.lowering.names.allocate("bins" if len(problem.histograms) == 1 else f"{target}_bins")
+        name = self.lowering.names.allocate("bins" if len(problem.reductions) == 1 else f"{target}_bins")
         sizes = zip((config.rows, config.replicas, problem.bin_count), self.is_used, strict=True)
         used = [size for size, is_used in sizes if is_used]
-        return dense_array(name, histogram.counter, used, "shared", padding(problem, config))
+        return dense_array(name, histogram.accumulator, used, "shared", padding(problem, config))
 
     def _access(self, bins: Array, number: Integer, replica: Integer, kind: str) -> Access:
         """A counter of the thread's row."""
@@ -147,7 +144,7 @@ class HistogramKernel:
             lowering.symbols[bins[0].name] = number.symbol
         else:
             scope.nodes += define_indices(bins[::-1], extents, digits(number.symbol, extents), lowering)
-        for histogram, counters in zip(self.problem.histograms, self.counters, strict=True):
+        for histogram, counters in zip(self.problem.reductions, self.counters, strict=True):
             value, dtype = self._counted(counters, number.symbol, scope), histogram.reduction.dtype
             scope.remember(histogram.reduction, value if value.dtype == dtype else Cast(value, dtype))
         lower_statements(self.problem.request, lowering, scope)
@@ -172,21 +169,21 @@ class HistogramKernel:
     def _loops(self, indices: Sequence[spec.Index], scope: Scope) -> None:
         """The loops over the reduced indices, whose last is distributed over the threads of the row."""
         index, *inner_indices = indices
-        start, stop = self._range(index, inner_indices)
+        start, stop = self.range_of(index, inner_indices)
         if not stop.is_Symbol and not stop.free_symbols <= self.problem.context.ranges.keys():
             stop = self.lowering.define("stop", stop, scope)
         if inner_indices:
-            loop = Loop(self._index(index, start, stop, 1), start, stop)
-            self._append("outer", index, loop, scope, lambda inner: self._loops(inner_indices, inner))
+            loop = Loop(self.loop_index(index, start, stop, 1), start, stop)
+            self.append("outer", index, loop, scope, lambda inner: self._loops(inner_indices, inner))
             return
         width, threads = self.config.width, self.config.threads
         tail = "scalars"
-        if width > 1 and start == 0 and not any(map(uses_indices, self._conditions())):
+        if width > 1 and start == 0 and not any(map(uses_indices, self.conditions())):
             is_whole = divisor(stop, self.problem.context) % width == 0
             first, step = self.x * width, threads * width
             end = stop if is_whole else stop - (width - 1)
-            loop = Loop(self._index(index, first, stop, step), first, end, step, unroll_by=self.config.unroll)
-            self._append("vectors", index, loop, scope, lambda inner: self._vector(index, inner))
+            loop = Loop(self.loop_index(index, first, stop, step), first, end, step, unroll_by=self.config.unroll)
+            self.append("vectors", index, loop, scope, lambda inner: self._vector(index, inner))
             if is_whole:
                 return
             start, tail = FloorDiv(stop, integer(width)) * width, "tail"
@@ -194,63 +191,9 @@ class HistogramKernel:
                 start = Maximum(start, integer(0))
         first, unroll = start + self.x, self.config.unroll if tail == "scalars" else 0
         name_hint = "" if tail == "scalars" else tail
-        loop = Loop(self._index(index, first, stop, threads, name_hint), first, stop, threads, unroll_by=unroll)
+        loop = Loop(self.loop_index(index, first, stop, threads, name_hint), first, stop, threads, unroll_by=unroll)
         before = "before_tail" if tail == "tail" else "bounds"
-        self._append(tail, index, loop, scope, self._element, before)
-
-    def _append(
-        self,
-        name: str,
-        index: spec.Index,
-        loop: Loop,
-        scope: Scope,
-        fill: Callable[[Scope], None],
-        before: str = "bounds",
-    ) -> None:
-        """Appends a loop over an index as the section `name`, with what `fill` puts into its body."""
-        inner = Scope(scope, frozenset((index.name,)), certain=False, is_loop=True)
-        fill(inner)
-        append_loop(scope, before, name, For(loop, tuple(inner.nodes)))
-        del self.lowering.symbols[index.name]
-
-    def _conditions(self) -> tuple[Expr, ...]:
-        return tuple(condition for _, term in self.terms for condition in term.conditions)
-
-    def _range(self, index: spec.Index, inner: Sequence[spec.Index]) -> tuple[Integer, Integer]:
-        """The range of an index outside of which a condition of all terms fails; these conditions are then implied."""
-        lowering, variable = self.lowering, symbol(f"{index.name} of the loop")
-        bounded = replace(lowering, symbols={**lowering.symbols, index.name: variable})
-        start, stop = integer(0), self.problem.context.extent(index)
-        undefined = {i.name for i in inner}
-        first, *others = (term.conditions for _, term in self.terms)
-        implied: list[Expr] = []
-        for condition in (c for c in first if all(c in conditions for conditions in others)):
-            if free_indices(condition) & undefined or index.name not in free_indices(condition):
-                continue
-            bound = loop_bound(bounded, condition, variable)
-            if bound is None:
-                continue
-            implied.append(condition)
-            limit = bound.right
-            if bound.operator == "<":
-                stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
-            else:
-                start = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
-        self.terms = tuple(
-            (bins, replace(term, conditions=tuple(c for c in term.conditions if c not in implied)))
-            for bins, term in self.terms
-        )
-        return start, stop
-
-    def _index(self, index: spec.Index, first: Integer, stop: Integer, step: int, name_hint: str = "") -> Index:
-        """A loop variable, of 64 bits where the last increment could overflow 32."""
-        lowering = self.lowering
-        high = bounds(stop, lowering.ranges)[1]
-        last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
-        variable = replace(index_loop_variable(index.name, (0, last), lowering, name_hint), definition=first)
-        lowering.limits[variable.symbol] = self.problem.context.extent(index)
-        lowering.symbols[index.name] = variable.symbol
-        return variable
+        self.append(tail, index, loop, scope, self._element, before)
 
     def _vector(self, index: spec.Index, scope: Scope) -> None:
         """Loads a vector of each read, and counts its elements."""
@@ -286,43 +229,19 @@ class HistogramKernel:
     def _element(self, scope: Scope) -> None:
         """Adds the terms of an element to the counters: the section `count`."""
         for bins, term in self.terms:
-            self._add(bins, term, term.conditions, scope)
+            self.add([(bins, term.value)], term.keys, term.conditions, scope)
         append_section(scope, "count")
 
-    def _add(self, bins: Array, term: Term, conditions: Sequence[Expr], scope: Scope) -> None:
-        """Adds a term's value to the counter of its keys, under the conditions that are left."""
-        if conditions:
-            condition = lower_condition(self.lowering, conditions[0], scope)
-            inner = scope if condition is None else Scope(scope, certain=False)
-            self._add(bins, term, conditions[1:], inner)
-            if condition is not None:
-                scope.nodes.append(If(condition, tuple(inner.nodes)))
-            return
-        keys = [self._key(key, scope) for key in term.keys]
+    def update(self, updates: Sequence[Update], keys: Sequence[Integer], scope: Scope) -> None:
         extents = [self.problem.context.extent(index) for index in self.problem.bins]
         inside = self.lowering.inside(tuple(keys), tuple(extents))
         number = integer(0)
         for key, extent in zip(keys, extents, strict=True):
             number = number * extent + key
         inner = Scope(scope, certain=False) if inside.terms else scope
-        value = self.lowering.lower(term.value, inner)
-        value = replace(value, dtype=bins.dtype) if isinstance(value, Const) else Cast(value, bins.dtype)
-        inner.nodes.append(AtomicAdd(self._access(bins, number, self.replica, "atomic"), value))
+        for bins, summand in updates:
+            value = self.lowering.lower(summand, inner)
+            value = replace(value, dtype=bins.dtype) if isinstance(value, Const) else Cast(value, bins.dtype)
+            inner.nodes.append(AtomicAdd(self._access(bins, number, self.replica, "atomic"), value))
         if inside.terms:
             scope.nodes.append(If(inside, tuple(inner.nodes)))
-
-    def _key(self, key: Expr, scope: Scope) -> Integer:
-        """A key as an integer expression; one that is computed is named. Its range is that of its type."""
-        lowering = self.lowering
-        try:
-            return to_integer(key, lowering.symbols)
-        except NotAnInteger:
-            value = lowering.lower(key, scope)
-        if value.dtype == UINT32:  # differences of subscripts may be negative
-            value = Cast(value, INT64)
-        if type(value) is not Local:
-            local = Local(lowering.name_for(key, "key", scope), value.dtype)
-            scope.nodes.append(Let(local, value))
-            value = local
-        lowering.ranges[symbol(value.name)] = (value.dtype.lowest, value.dtype.highest)
-        return symbol(value.name)

@@ -84,7 +84,7 @@ def test_a_sum_of_floats_by_key_is_refused_since_its_order_would_vary(reasons):
 
 def test_a_number_of_bins_that_is_known_at_launch_is_refused(reasons):
     text = counts("sum(k[i] == g, i)").replace("G: 64", "G: dynamic")
-    assert [refusal.reason for refusal in reasons("histogram", text)] == ["has counters for a fixed number of bins"]
+    assert [refusal.reason for refusal in reasons("histogram", text)] == ["has accumulators for a fixed number of bins"]
 
 
 def test_more_bins_than_shared_memory_holds_are_refused(reasons):

@@ -1,0 +1,189 @@
+"""Threads, columns and bins of the blocks of reductions by key, by the schedule's tunables or by the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cugen.families.grouped.recognition import column_of, widest
+from cugen.machine.devices import PLANNING_DEVICE, Device
+from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
+from cugen.machine.requests.warp import WARP_SIZE
+from cugen.machine.table import target
+from cugen.machine.target import STATIC_SHARED_BYTES
+from cugen.pieces.blocks import power_of_two
+from cugen.pieces.keyed import KeyedProblem
+from cugen.plan.request import Tunable
+from cugen.spec.expressions import free_indices, walk
+
+MAX_IN_FLIGHT = 8  # elements that a thread loads ahead
+MIN_ELEMENTS_PER_LANE = 16  # of a part
+MIN_ELEMENTS_PER_BIN = 2  # of a part: the second launch reads each
+
+# Heuristics of the model: warp instructions, and cycles from an update of an accumulator to the next one.
+ELEMENT_INSTRUCTIONS, UPDATE_INSTRUCTIONS = 6, 4
+UPDATE_CYCLES = 33
+BROADCAST_CYCLES = 20  # to load a key that all threads of a warp test, which the L1 cache has
+COMPARISON_INSTRUCTIONS = 3
+L2_TO_MEMORY_RATIO = 2.0  # of what is read again for the blocks of further bins
+
+_POWERS = tuple(1 << power for power in range(14))
+THREADS = Tunable("threads", (32, 64, 128, 256, 512), "by the model", "threads per block")
+BINS = Tunable("bins", _POWERS, "by the model", "bins per block, the others are those of further blocks")
+VECTOR = Tunable("vector", (1, 2, 4), "widest", "columns per thread; by default what alignment allows")
+SPLIT_K = Tunable(
+    "split_k",
+    (1, *(1 << n for n in range(1, 13))),
+    "as fill the device",
+    "partial results per bin, combined by a second launch",
+)
+TUNABLES = (THREADS, BINS, VECTOR, SPLIT_K)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedConfig:
+    """A block has `bins` bins, and `threads` threads along the columns with `width` adjacent ones each, times `lanes`
+    along the elements, of which a lane takes every `lanes`-th. Values are `loaded_ahead` of the tests of their keys, or
+    only those of the block's bins."""
+
+    threads: int
+    lanes: int
+    width: int
+    bins: int
+    unroll: int
+    loaded_ahead: bool
+
+    @property
+    def block_threads(self) -> int:
+        return self.threads * self.lanes
+
+
+def choose_config(problem: KeyedProblem) -> GroupedConfig:
+    """The config that takes the least time by the model, of several the one with the fewest blocks; the schedule's
+    tunables are kept."""
+
+    def price(config: GroupedConfig) -> tuple[float, int]:
+        parts = part_count(problem, config)
+        return seconds(problem, config, parts), block_count(problem, config) * parts
+
+    return min(_configs(problem), key=price)
+
+
+def _configs(problem: KeyedProblem) -> Iterator[GroupedConfig]:
+    tunables = dict(problem.request.schedule.tunables)
+    column = column_of(problem)
+    columns = problem.context.planned_extent(column) if column else 1
+    fixed = tunables.get("vector")
+    widths = (int(fixed),) if fixed is not None else tuple(w for w in (1, 2, 4) if w <= widest(problem, column))
+    for block_threads in (int(tunables["threads"]),) if "threads" in tunables else THREADS.values:
+        for width in widths:
+            threads = min(power_of_two(-(-columns // width)), int(block_threads))
+            room = max(STATIC_SHARED_BYTES // (int(block_threads) * width * problem.bin_bytes), 1)
+            ranges = -(-problem.bin_count // room)
+            bins = (
+                min(int(tunables["bins"]), problem.bin_count) if "bins" in tunables else -(-problem.bin_count // ranges)
+            )
+            lanes, unroll = int(block_threads) // threads, MAX_IN_FLIGHT // width
+            for loaded_ahead in (True,) if bins == problem.bin_count else (True, False):
+                yield GroupedConfig(threads, lanes, width, max(bins, 1), unroll, loaded_ahead)
+
+
+def shared_bytes(problem: KeyedProblem, config: GroupedConfig) -> int:
+    """Of the accumulators of a block."""
+    return config.bins * config.block_threads * config.width * problem.bin_bytes
+
+
+def fits(problem: KeyedProblem, config: GroupedConfig) -> bool:
+    """Whether a block of any target may have the accumulators."""
+    return shared_bytes(problem, config) <= STATIC_SHARED_BYTES
+
+
+def block_count(problem: KeyedProblem, config: GroupedConfig) -> int:
+    """The blocks of all bins, columns and rows, without parts."""
+    column = column_of(problem)
+    tiles = -(-problem.context.planned_extent(column) // (config.threads * config.width)) if column else 1
+    rows = problem.planned_count(tuple(index for index in problem.rows if index != column))
+    return -(-problem.bin_count // config.bins) * tiles * max(rows, 1)
+
+
+def resident_blocks(problem: KeyedProblem, config: GroupedConfig, device: Device) -> int:
+    """Blocks that a multiprocessor has at once."""
+    row = target(device.target)
+    shared = row.shared_per_sm // max(shared_bytes(problem, config) + row.shared_reserved, 1)
+    return max(min(shared, row.threads_per_sm // config.block_threads, row.blocks_per_sm), 1)
+
+
+def part_count(problem: KeyedProblem, config: GroupedConfig) -> int:
+    """Parts of the elements with which all launches take the least time; 1 where the blocks fill the device."""
+    split_k = dict(problem.request.schedule.tunables).get("split_k")
+    if split_k is not None:
+        return int(split_k)
+    device = PLANNING_DEVICE
+    elements = problem.planned_count(problem.reduced)
+    minimum = max(MIN_ELEMENTS_PER_LANE * config.lanes, MIN_ELEMENTS_PER_BIN * problem.bin_count, 1)
+    wave = device.sms * resident_blocks(problem, config, device)
+    parts = max(min(wave // block_count(problem, config), elements // minimum), 1)
+    return min((max(parts >> shift, 1) for shift in range(4)), key=lambda count: seconds(problem, config, count))
+
+
+def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
+    """The time of all launches by the rates of the device that is planned for, with keys spread evenly over the
+    bins."""
+    device = PLANNING_DEVICE
+    latency = memory_latency(device)
+    blocks = block_count(problem, config) * parts
+    elements = -(-problem.planned_count(problem.reduced) // parts)
+    warps = -(-config.block_threads // WARP_SIZE)
+    updated, accumulators = updated_share(problem, config), config.width * len(problem.terms)
+    visits = -(-elements // config.lanes)
+    instructions = visits * (ELEMENT_INSTRUCTIONS + updated * UPDATE_INSTRUCTIONS * accumulators)
+    instructions += 4 * config.bins * accumulators  # to begin and to combine the accumulators
+    update = UPDATE_CYCLES + 2 * accumulators + (0 if config.loaded_ahead else latency.cycles)
+    is_broadcast = config.threads >= WARP_SIZE and not config.loaded_ahead
+    loaded = BROADCAST_CYCLES if is_broadcast else latency.cycles / config.unroll
+    cycles = visits * (loaded + updated * update) + 6 * config.bins * accumulators
+    resident = min(resident_blocks(problem, config, device), -(-blocks // device.sms))
+    issued = resident * warps * instructions * latency.issue_cycles / latency.schedulers
+    waves = math.ceil(blocks / (device.sms * resident))
+    computed = waves * max(issued, cycles) / latency.clock
+    moved = _bytes(problem, config) / device.bandwidth
+    results = problem.planned_count(problem.rows) * problem.bin_count * problem.bin_bytes
+    second = LAUNCH_SECONDS + 2 * parts * results / device.bandwidth if parts > 1 else 0.0
+    return max(computed, moved, LAUNCH_SECONDS) + second
+
+
+def updated_share(problem: KeyedProblem, config: GroupedConfig) -> float:
+    """Of a warp's elements, those with a key of the block's bins: a warp has several elements where it has few
+    columns."""
+    elements = max(WARP_SIZE // config.threads, 1)
+    return 1 - (1 - config.bins / problem.bin_count) ** elements
+
+
+def _bytes(problem: KeyedProblem, config: GroupedConfig) -> float:
+    """Of device memory: what is read again for further bins is counted by the rate of the cache."""
+    ranges = -(-problem.bin_count // config.bins)
+    points = problem.planned_count((*problem.rows, *problem.reduced))
+    column = column_of(problem)
+    columns = problem.context.planned_extent(column) if column else 1
+    keys = {node for term in problem.terms for part in (*term.keys, *term.conditions) for node in walk(part)}
+    again = (ranges - 1) / L2_TO_MEMORY_RATIO
+    total = 0.0
+    for read in problem.reads():
+        count = points if column is None or column.name in free_indices(read) else points / columns
+        share = 1.0 if config.loaded_ahead or read in keys else updated_share(problem, config)
+        total += count * problem.arrays[read.array].dtype.bytes * (1 + share * again)
+    return total
+
+
+def pays(problem: KeyedProblem, config: GroupedConfig) -> bool:
+    """Whether it takes less time than comparing the key of each element with each bin, a vector of columns at once, for
+    which all elements are read once for each bin."""
+    device = PLANNING_DEVICE
+    latency = memory_latency(device)
+    points = problem.planned_count((*problem.rows, *problem.reduced))
+    comparisons = points * problem.bin_count * len(problem.terms) / widest(problem, column_of(problem))
+    instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
+    by_comparisons = instructions * latency.issue_cycles / (device.sms * latency.schedulers * latency.clock)
+    read = _bytes(problem, replace(config, bins=1, loaded_ahead=True)) / device.bandwidth
+    return seconds(problem, config, part_count(problem, config)) < max(by_comparisons, read, LAUNCH_SECONDS)
