@@ -158,7 +158,7 @@ class NodePrinter(ValuePrinter):
     def remarks(self, node: Node) -> list[str]:
         """Comments above a node with the analysis of its accesses."""
         claims = [(access, self.claims.get(access.serial, "")) for access in own_accesses(node)]
-        return [f"{self._label(access)}: {claim}" for access, claim in claims if claim]
+        return list(dict.fromkeys(f"{self._label(access)}: {claim}" for access, claim in claims if claim))
 
     def _label(self, access: Access) -> str:
         """What a remark calls an access; of a texture without the call, which is in the next line."""

@@ -17,7 +17,7 @@ from cugen.pieces.keyed import KeyedProblem
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import free_indices, walk
 
-MAX_IN_FLIGHT = 8  # elements that a thread loads ahead
+MAX_IN_FLIGHT = 16  # elements that a thread loads ahead
 MIN_ELEMENTS_PER_LANE = 16  # of a part
 MIN_ELEMENTS_PER_BIN = 2  # of a part: the second launch reads each
 
@@ -44,14 +44,14 @@ TUNABLES = (THREADS, BINS, VECTOR, SPLIT_K)
 @dataclass(frozen=True, slots=True)
 class GroupedConfig:
     """A block has `bins` bins, and `threads` threads along the columns with `width` adjacent ones each, times `lanes`
-    along the elements, of which a lane takes every `lanes`-th. Values are `loaded_ahead` of the tests of their keys, or
-    only those of the block's bins."""
+    along the elements, of which a lane takes every `lanes`-th, and loads the keys of a `batch` at once. Values are
+    `loaded_ahead` of the tests of their keys, or only those of the block's bins."""
 
     threads: int
     lanes: int
     width: int
     bins: int
-    unroll: int
+    batch: int
     loaded_ahead: bool
 
     @property
@@ -84,9 +84,9 @@ def _configs(problem: KeyedProblem) -> Iterator[GroupedConfig]:
             bins = (
                 min(int(tunables["bins"]), problem.bin_count) if "bins" in tunables else -(-problem.bin_count // ranges)
             )
-            lanes, unroll = int(block_threads) // threads, MAX_IN_FLIGHT // width
+            lanes, batch = int(block_threads) // threads, MAX_IN_FLIGHT // width
             for loaded_ahead in (True,) if bins == problem.bin_count else (True, False):
-                yield GroupedConfig(threads, lanes, width, max(bins, 1), unroll, loaded_ahead)
+                yield GroupedConfig(threads, lanes, width, max(bins, 1), batch, loaded_ahead)
 
 
 def shared_bytes(problem: KeyedProblem, config: GroupedConfig) -> int:
@@ -141,7 +141,7 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
     instructions += 4 * config.bins * accumulators  # to begin and to combine the accumulators
     update = UPDATE_CYCLES + 2 * accumulators + (0 if config.loaded_ahead else latency.cycles)
     is_broadcast = config.threads >= WARP_SIZE and not config.loaded_ahead
-    loaded = BROADCAST_CYCLES if is_broadcast else latency.cycles / config.unroll
+    loaded = BROADCAST_CYCLES if is_broadcast else latency.cycles / config.batch
     cycles = visits * (loaded + updated * update) + 6 * config.bins * accumulators
     resident = min(resident_blocks(problem, config, device), -(-blocks // device.sms))
     issued = resident * warps * instructions * latency.issue_cycles / latency.schedulers

@@ -4,10 +4,11 @@ those of a bin over the lanes, and store the results."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from cugen.families.grouped.config import GroupedConfig
-from cugen.families.grouped.recognition import column_of, column_reads
+from cugen.families.grouped.recognition import column_of, column_reads, is_plain
 from cugen.machine.requests.banks import BANKS
 from cugen.pieces.blocks import append_definition, define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
@@ -15,16 +16,17 @@ from cugen.pieces.kernels import assemble, dense_array, new_lowering
 from cugen.pieces.keyed import KeyedProblem, KeyedReduction
 from cugen.pieces.keyed_kernel import KeyedKernel, Update
 from cugen.pieces.loop_variables import loop_variable, repeated, shared_loop_variable, unrolled, value_of
-from cugen.pieces.sections import append_section, guarded, guarded_nodes
+from cugen.pieces.sections import append_loop, append_section, guarded, guarded_nodes
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores, vector_of
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
-from cugen.plan.memory import Access, Array, Element
+from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
     Barrier,
     Comparison,
+    Copy,
     Declare,
     For,
     Guard,
@@ -38,11 +40,11 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of, to_integer
-from cugen.plan.symbols import Integer, Minimum, Mod, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer
 from cugen.plan.traversal.usage import mentions
 from cugen.rewrite.dense_indices import index_values
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Cast, Const, Expr, Local, walk
+from cugen.spec.expressions import Cast, Const, Expr, Local, Read, free_indices, walk
 from cugen.spec.model import Statement
 
 _MAX_UNROLL = 16  # lanes that are combined at once
@@ -64,6 +66,7 @@ class GroupedKernel(KeyedKernel):
         self.reductions = dict(zip(self.accumulators, problem.reductions, strict=True))
         pairs = zip(problem.reductions, self.accumulators, strict=True)
         self.terms = tuple((array, term) for keyed, array in pairs for term in keyed.terms)
+        self.ahead: dict[Read, Vector] = {}  # what is loaded of the current element
         self.first_bin: Integer = integer(0)
         self.stop_bin: Integer = integer(problem.bin_count)
 
@@ -146,7 +149,7 @@ class GroupedKernel(KeyedKernel):
     def _start(self) -> tuple[Node, ...]:
         """Each thread's accumulators are the identity."""
         lowering = self.lowering
-        number = shared_loop_variable("bin", (0, self.config.bins - 1), lowering)
+        number = shared_loop_variable("b", (0, self.config.bins - 1), lowering)
         lane = self._column_lane()
         starts = tuple(
             Store(
@@ -175,10 +178,84 @@ class GroupedKernel(KeyedKernel):
             loop = Loop(self.loop_index(index, start, stop, 1), start, stop)
             self.append("outer", index, loop, scope, lambda inner: self._loops(inner_indices, inner))
             return
-        first, lanes = start + self.y, self.config.lanes
-        variable = self.loop_index(index, first, stop, lanes)
-        loop = Loop(variable, first, stop, lanes, unroll_by=self.config.unroll)
-        self.append("elements", index, loop, scope, self._element)
+        lanes, tile = self.config.lanes, self.config.lanes * self.config.batch
+        batches = FloorDiv(stop - start, integer(tile))
+        low, high = bounds(batches, self.lowering.ranges)
+        first = start
+        if self.config.batch > 1 and high > 0:
+            batches = batches if low >= 0 else Maximum(batches, integer(0))
+            number = loop_variable("batch", batches, self.lowering)
+            loop = Loop(number, integer(0), batches)
+            self.append("batches", index, loop, scope, lambda inner: self._batch(index, start, number, inner))
+            first = start + batches * tile
+        if self._is_whole(stop - start, tile):
+            return
+        first += self.y
+        variable = self.loop_index(index, first, stop, lanes, "tail" if self.config.batch > 1 else "")
+        before = "before_tail" if self.config.batch > 1 else "bounds"
+        self.append("tail", index, Loop(variable, first, stop, lanes), scope, self._element, before)
+
+    def _is_whole(self, length: Integer, tile: int) -> bool:
+        """Whether all elements are in batches."""
+        return self.config.batch > 1 and divides(tile, length, self.problem.context)
+
+    def _batch(self, index: spec.Index, start: Integer, number: Index, scope: Scope) -> None:
+        """Loads a batch of elements, and combines them with the accumulators."""
+        lowering, config, name = self.lowering, self.config, index.name
+        value = start + number.symbol * (config.lanes * config.batch) + self.y
+        first = append_definition(f"first_{name}", value, scope.nodes, lowering)
+        element = shared_loop_variable("u", (0, config.batch - 1), lowering)
+        position = first + element.symbol * config.lanes
+        extent = self.problem.context.extent(index)
+        lowering.symbols[name] = position
+        inner = Scope(scope, frozenset((name,)))
+        loads: list[Node] = []
+        for read in self._reads_ahead(index):
+            array = lowering.arrays[read.array]
+            hint = lowering.names.allocate(f"{read.array.lower()}_ahead")
+            subscripts = tuple(to_integer(sub, lowering.symbols) for sub in read.subscripts)
+            if config.width > 1 and self.column is not None and self.column.name in free_indices(read):
+                vectors = Vector(hint, array.dtype.compute, array.dtype, config.width, config.batch)
+                scope.nodes.append(Let(vectors, None, mutable=True))
+                source = Access(array, subscripts, "load", config.width, span=read.span)
+                loads.append(Load(vectors.indexed(element.symbol), source))
+                self.ahead[read] = vectors.indexed(element.symbol)
+                continue
+            ahead = replace(dense_array(hint, array.dtype, (config.batch,), "register"), name=read.array)
+            scope.nodes.append(Declare(ahead))
+            source = Access(array, subscripts, "load", span=read.span)
+            loads.append(Copy(Access(ahead, (element.symbol,), "store"), source))
+            local = Local(lowering.name_for(read, lowering.read_names[read], inner), read.dtype)
+            inner.nodes.append(Load(local, Access(ahead, (element.symbol,), "load")))
+            inner.remember(read, local)
+        scope.nodes.append(unrolled(element, loads))
+        if self._uses_index(name):
+            inner.nodes.insert(0, define_index(name, position, extent, lowering))
+        self._element(inner)
+        self.ahead.clear()
+        append_loop(scope, "load", "elements", unrolled(element, inner.nodes))
+
+    def _reads_ahead(self, index: spec.Index) -> tuple[Read, ...]:
+        """The reads that are in bounds for all elements: those of keys and conditions, and those of values that are
+        loaded ahead of their tests."""
+        tests = {node for term in self.problem.terms for part in (*term.keys, *term.conditions) for node in walk(part)}
+        return tuple(
+            read
+            for read in self.problem.reads()
+            if index.name in free_indices(read)
+            and (self.config.loaded_ahead or read in tests)
+            and is_plain(read, self.problem)
+        )
+
+    def _uses_index(self, name: str) -> bool:
+        """Whether the terms use the index of each element, other than to read what is loaded ahead."""
+
+        def uses(expr: Expr) -> bool:
+            if isinstance(expr, Read) and (expr in self.ahead or is_plain(expr, self.problem)):
+                return False
+            return expr == spec.IndexValue(name) or any(map(uses, spec.children(expr)))
+
+        return any(uses(part) for term in self.problem.terms for part in term.parts())
 
     def _element(self, scope: Scope) -> None:
         """Combines the terms of an element with the accumulators of their keys: the section `update`."""
@@ -229,10 +306,11 @@ class GroupedKernel(KeyedKernel):
         inner = Scope(scope, frozenset((along,)))
         used = {node for _, value in updates for node in walk(value)}
         for read in (read for read in column_reads(self.problem, self.column) if read in used):
-            array = lowering.arrays[read.array]
-            vector = vector_of(array, read.array, width, lowering)
-            subscripts = tuple(to_integer(sub, lowering.symbols) for sub in read.subscripts)
-            scope.nodes.append(Load(vector, Access(array, subscripts, "load", width, span=read.span)))
+            if (vector := self.ahead.get(read)) is None:
+                array = lowering.arrays[read.array]
+                vector = vector_of(array, read.array, width, lowering)
+                subscripts = tuple(to_integer(sub, lowering.symbols) for sub in read.subscripts)
+                scope.nodes.append(Load(vector, Access(array, subscripts, "load", width, span=read.span)))
             inner.remember(read, vector.component(lane.symbol))
         if any(along in index_values(value) for _, value in updates):
             inner.nodes.append(define_index(along, first + lane.symbol, lowering.limits[first], lowering))

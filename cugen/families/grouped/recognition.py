@@ -64,15 +64,13 @@ def _is_row(read: Read, index: Index, problem: KeyedProblem) -> bool:
 
 def column_reads(problem: KeyedProblem, column: Index) -> tuple[Read, ...]:
     """The reads that vectors of columns may load."""
-    return tuple(
-        read
-        for read in problem.reads()
-        if column.name in free_indices(read)
-        and read.boundary is None
-        and not read.exact
-        and not any(map(is_computed, read.subscripts))
-        and problem.arrays[read.array].space in ADDRESSED
-    )
+    return tuple(read for read in problem.reads() if column.name in free_indices(read) and is_plain(read, problem))
+
+
+def is_plain(read: Read, problem: KeyedProblem) -> bool:
+    """Whether a read is in bounds for all elements, whatever is in memory."""
+    is_inside = read.boundary is None and not read.exact and not any(map(is_computed, read.subscripts))
+    return is_inside and problem.arrays[read.array].space in ADDRESSED
 
 
 def widest(problem: KeyedProblem, column: Index | None) -> int:
