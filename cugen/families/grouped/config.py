@@ -21,10 +21,12 @@ MAX_IN_FLIGHT = 16  # elements that a thread loads ahead
 MIN_ELEMENTS_PER_LANE = 16  # of a part
 MIN_ELEMENTS_PER_BIN = 2  # of a part: the second launch reads each
 
-# Heuristics of the model: warp instructions, and cycles from an update of an accumulator to the next one.
-ELEMENT_INSTRUCTIONS, UPDATE_INSTRUCTIONS = 6, 4
-UPDATE_CYCLES = 33
-BROADCAST_CYCLES = 20  # to load a key that all threads of a warp test, which the L1 cache has
+# Heuristics of the model, by times on an H200: warp instructions of an element, of an update and of the test of a key
+# in a batch, and cycles from an update to the next one.
+ELEMENT_INSTRUCTIONS, UPDATE_INSTRUCTIONS, TEST_INSTRUCTIONS = 6, 4, 5
+UPDATE_CYCLES = 45
+TEST_CYCLES = 10
+LOADED_LATENCY = 2  # of memory under load, relative to that of one access
 COMPARISON_INSTRUCTIONS = 3
 L2_TO_MEMORY_RATIO = 2.0  # of what is read again for the blocks of further bins
 
@@ -84,9 +86,10 @@ def _configs(problem: KeyedProblem) -> Iterator[GroupedConfig]:
             bins = (
                 min(int(tunables["bins"]), problem.bin_count) if "bins" in tunables else -(-problem.bin_count // ranges)
             )
-            lanes, batch = int(block_threads) // threads, MAX_IN_FLIGHT // width
-            for loaded_ahead in (True,) if bins == problem.bin_count else (True, False):
-                yield GroupedConfig(threads, lanes, width, max(bins, 1), batch, loaded_ahead)
+            lanes = int(block_threads) // threads
+            yield GroupedConfig(threads, lanes, width, max(bins, 1), MAX_IN_FLIGHT // width, loaded_ahead=True)
+            if bins < problem.bin_count:
+                yield GroupedConfig(threads, lanes, width, max(bins, 1), MAX_IN_FLIGHT, loaded_ahead=False)
 
 
 def shared_bytes(problem: KeyedProblem, config: GroupedConfig) -> int:
@@ -135,28 +138,42 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
     blocks = block_count(problem, config) * parts
     elements = -(-problem.planned_count(problem.reduced) // parts)
     warps = -(-config.block_threads // WARP_SIZE)
-    updated, accumulators = updated_share(problem, config), config.width * len(problem.terms)
+    accumulators = config.width * len(problem.terms)
     visits = -(-elements // config.lanes)
-    instructions = visits * (ELEMENT_INSTRUCTIONS + updated * UPDATE_INSTRUCTIONS * accumulators)
+    update, latency_cycles = UPDATE_CYCLES + 2 * accumulators, LOADED_LATENCY * latency.cycles
+    if config.loaded_ahead:
+        instructions = visits * (ELEMENT_INSTRUCTIONS + UPDATE_INSTRUCTIONS * accumulators)
+        cycles = visits * (latency_cycles / config.batch + update)
+    else:  # a batch with a key of the block's bins tests each of its elements
+        found, updated = updated_share(problem, config, config.batch), updated_share(problem, config)
+        tested = ELEMENT_INSTRUCTIONS + updated * UPDATE_INSTRUCTIONS * accumulators
+        instructions = visits * (TEST_INSTRUCTIONS + found * tested)
+        cycles = visits * (TEST_CYCLES + found * UPDATE_CYCLES + updated * (update + latency_cycles))
     instructions += 4 * config.bins * accumulators  # to begin and to combine the accumulators
-    update = UPDATE_CYCLES + 2 * accumulators + (0 if config.loaded_ahead else latency.cycles)
-    is_broadcast = config.threads >= WARP_SIZE and not config.loaded_ahead
-    loaded = BROADCAST_CYCLES if is_broadcast else latency.cycles / config.batch
-    cycles = visits * (loaded + updated * update) + 6 * config.bins * accumulators
+    cycles += 6 * config.bins * accumulators
     resident = min(resident_blocks(problem, config, device), -(-blocks // device.sms))
     issued = resident * warps * instructions * latency.issue_cycles / latency.schedulers
     waves = math.ceil(blocks / (device.sms * resident))
     computed = waves * max(issued, cycles) / latency.clock
-    moved = _bytes(problem, config) / device.bandwidth
+    moved = _bytes(problem, config) / (device.bandwidth * _bandwidth_share(problem, config, blocks, resident))
     results = problem.planned_count(problem.rows) * problem.bin_count * problem.bin_bytes
     second = LAUNCH_SECONDS + 2 * parts * results / device.bandwidth if parts > 1 else 0.0
     return max(computed, moved, LAUNCH_SECONDS) + second
 
 
-def updated_share(problem: KeyedProblem, config: GroupedConfig) -> float:
-    """Of a warp's elements, those with a key of the block's bins: a warp has several elements where it has few
-    columns."""
-    elements = max(WARP_SIZE // config.threads, 1)
+def _bandwidth_share(problem: KeyedProblem, config: GroupedConfig, blocks: int, resident: int) -> float:
+    """Of the memory's bandwidth, by the multiprocessors that have a block and the bytes that these load ahead."""
+    device = PLANNING_DEVICE
+    saturating = memory_latency(device).saturating_bytes
+    element = sum(problem.arrays[read.array].dtype.bytes for read in problem.reads())
+    ahead = resident * config.block_threads * config.batch * element * (config.width if config.loaded_ahead else 1)
+    return min(blocks / device.sms, 1.0) * min(ahead / saturating if saturating else 1.0, 1.0)
+
+
+def updated_share(problem: KeyedProblem, config: GroupedConfig, batch: int = 1) -> float:
+    """Of a warp's batches, those that have a key of the block's bins: a warp has several elements at once where it has
+    few columns."""
+    elements = batch * max(WARP_SIZE // config.threads, 1)
     return 1 - (1 - config.bins / problem.bin_count) ** elements
 
 

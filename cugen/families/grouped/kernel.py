@@ -21,7 +21,7 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.vector_body import gather_stores, vector_of
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
-from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.memory import Access, Array, Element, IndexLocal, Vector
 from cugen.plan.nodes import (
     Assign,
     Barrier,
@@ -30,6 +30,7 @@ from cugen.plan.nodes import (
     Declare,
     For,
     Guard,
+    If,
     Index,
     Let,
     Load,
@@ -44,10 +45,12 @@ from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, bounds,
 from cugen.plan.traversal.usage import mentions
 from cugen.rewrite.dense_indices import index_values
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Cast, Const, Expr, Local, Read, free_indices, walk
+from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, free_indices, walk
 from cugen.spec.model import Statement
+from cugen.spec.types import BOOL, INT32, INT64, UINT32
 
 _MAX_UNROLL = 16  # lanes that are combined at once
+_KEY_BITS = 32
 Grid = tuple[Integer, Integer, Integer]
 
 
@@ -67,6 +70,7 @@ class GroupedKernel(KeyedKernel):
         pairs = zip(problem.reductions, self.accumulators, strict=True)
         self.terms = tuple((array, term) for keyed, array in pairs for term in keyed.terms)
         self.ahead: dict[Read, Vector] = {}  # what is loaded of the current element
+        self.registers: dict[Read, Array] = {}  # of a batch
         self.first_bin: Integer = integer(0)
         self.stop_bin: Integer = integer(problem.bin_count)
 
@@ -222,6 +226,7 @@ class GroupedKernel(KeyedKernel):
                 self.ahead[read] = vectors.indexed(element.symbol)
                 continue
             ahead = replace(dense_array(hint, array.dtype, (config.batch,), "register"), name=read.array)
+            self.registers[read] = ahead
             scope.nodes.append(Declare(ahead))
             source = Access(array, subscripts, "load", span=read.span)
             loads.append(Copy(Access(ahead, (element.symbol,), "store"), source))
@@ -233,7 +238,34 @@ class GroupedKernel(KeyedKernel):
             inner.nodes.insert(0, define_index(name, position, extent, lowering))
         self._element(inner)
         self.ahead.clear()
-        append_loop(scope, "load", "elements", unrolled(element, inner.nodes))
+        elements = unrolled(element, inner.nodes)
+        if config.loaded_ahead or len(self.problem.bins) > 1:
+            append_loop(scope, "load", "elements", elements)
+            return
+        append_section(scope, "load")
+        found = self._tests(element, Scope(scope, frozenset((name,))), scope)
+        append_section(scope, "tests")
+        scope.nodes.append(Section("if_found", (If(found, (Section("elements", (elements,)),)),)))
+
+    def _tests(self, element: Index, tested: Scope, scope: Scope) -> Local:
+        """Whether an element of the batch has a key of the block's bins: most batches have none."""
+        lowering = self.lowering
+        found = Local(lowering.names.allocate("found"), BOOL)
+        for read, ahead in self.registers.items():
+            tested.remember(read, Element.of(Access(ahead, (element.symbol,), "load")))
+        tests: list[Expr] = []
+        for (key,) in dict.fromkeys(term.keys for term in self.problem.terms):
+            value = lowering.lower(key, tested)
+            dtype = INT64 if value.dtype.bits > _KEY_BITS or value.dtype == UINT32 else INT32
+            value = value if value.dtype == dtype else Cast(value, dtype)
+            first, stop = (IndexLocal(end.name, dtype) for end in (self.first_bin, self.stop_bin))
+            tests.append(Op("and", (Op("ge", (value, first), BOOL), Op("lt", (value, stop), BOOL)), BOOL))
+        either: Expr = found
+        for test in tests:
+            either = Op("or", (either, test), BOOL)
+        scope.nodes.append(Let(found, Const(False, BOOL), mutable=True))
+        scope.nodes.append(unrolled(element, (*tested.nodes, Assign(found, either))))
+        return found
 
     def _reads_ahead(self, index: spec.Index) -> tuple[Read, ...]:
         """The reads that are in bounds for all elements: those of keys and conditions, and those of values that are
