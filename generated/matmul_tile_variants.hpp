@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input a5c57fd51c41a079, text c74a51f64d82c85c.
+// Input ffa816d897ab3c76, text 6392e449631e73ca.

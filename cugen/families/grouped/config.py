@@ -62,14 +62,15 @@ class GroupedConfig:
 
 
 def choose_config(problem: KeyedProblem) -> GroupedConfig:
-    """The config that takes the least time by the model, of several the one with the fewest blocks; the schedule's
-    tunables are kept."""
+    """The config that takes the least time by the model, of several the one with the most bins and the fewest blocks;
+    the schedule's tunables are kept."""
 
-    def price(config: GroupedConfig) -> tuple[float, int]:
+    def price(config: GroupedConfig) -> tuple[float, int, int]:
         parts = part_count(problem, config)
-        return seconds(problem, config, parts), block_count(problem, config) * parts
+        return seconds(problem, config, parts), -config.bins, block_count(problem, config) * parts
 
-    return min(_configs(problem), key=price)
+    configs = list(_configs(problem))
+    return min([config for config in configs if fits(problem, config)] or configs, key=price)
 
 
 def _configs(problem: KeyedProblem) -> Iterator[GroupedConfig]:
@@ -141,6 +142,7 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
     accumulators = config.width * len(problem.terms)
     visits = -(-elements // config.lanes)
     update, latency_cycles = UPDATE_CYCLES + 2 * accumulators, LOADED_LATENCY * latency.cycles
+    instructions: float
     if config.loaded_ahead:
         instructions = visits * (ELEMENT_INSTRUCTIONS + UPDATE_INSTRUCTIONS * accumulators)
         cycles = visits * (latency_cycles / config.batch + update)

@@ -187,11 +187,10 @@ class GroupedKernel(KeyedKernel):
         low, high = bounds(batches, self.lowering.ranges)
         first = start
         if self.config.batch > 1 and high > 0:
-            batches = batches if low >= 0 else Maximum(batches, integer(0))
             number = loop_variable("batch", batches, self.lowering)
             loop = Loop(number, integer(0), batches)
             self.append("batches", index, loop, scope, lambda inner: self._batch(index, start, number, inner))
-            first = start + batches * tile
+            first = start + (batches * tile if low >= 0 else Maximum(batches * tile, integer(0)))
         if self._is_whole(stop - start, tile):
             return
         first += self.y
