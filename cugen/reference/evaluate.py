@@ -248,10 +248,17 @@ class _Run:
         return contents
 
     def _points_at_once(self, statement: Statement) -> int:
-        """The points that are evaluated together, so that intermediate arrays stay below MAX_ARRAY_ELEMENTS."""
+        """The points that are evaluated together, so that intermediate arrays stay below MAX_ARRAY_ELEMENTS, or are no
+        larger than for one point: all of them share the scan of a single row."""
         extents = self._extents(statement)
-        per_point = footprint(statement.value, dict.fromkeys(extents, 1), self.params, frozenset(extents))
-        return max(1, MAX_ARRAY_ELEMENTS // per_point)
+
+        def elements(points: int) -> int:
+            return footprint(statement.value, dict.fromkeys(extents, points), self.params, frozenset(extents))
+
+        limit, points = max(MAX_ARRAY_ELEMENTS, elements(1)), 1
+        while points < MAX_ARRAY_ELEMENTS and elements(2 * points) <= limit:
+            points *= 2
+        return points
 
     def _recomputed_contents(self, number: int, before: Contents) -> Contents:
         """Contents of which nothing is stored: elements are computed each time that they are read."""

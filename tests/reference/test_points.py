@@ -12,6 +12,7 @@ from cugen.reference.cost import requested_indices
 from cugen.reference.evaluate import evaluate
 from cugen.reference.interpreter import Interpreter
 from cugen.runtime.inputs import draw, known_params
+from cugen.spec.expressions import Scan
 from cugen.spec.load import load_text
 
 TEXT = """
@@ -113,3 +114,23 @@ def test_what_points_share_equals_what_each_computes(kind):
     with patch.object(module, "MAX_FULL_OPERATIONS", 0):
         part = evaluate(spec, inputs, points={"y": points})["y"]
     np.testing.assert_array_equal(part.value.ravel(), evaluate(spec, inputs)["y"].value.ravel()[points])
+
+
+def test_points_of_one_long_row_share_its_scan(monkeypatch):
+    (spec,) = load_text("""
+cugen: 1
+kernel: running
+params: {N: 4000}
+arrays:
+  x: {shape: [N], dtype: float64}
+  y: {shape: [N], dtype: float64}
+compute: y[i] = cumsum(x[i], i)
+""")
+    x = np.random.default_rng(1).uniform(-1, 1, 4000)
+    points = np.array([3, 17, 3999, 2000])
+    few = patch.object(module, "MAX_FULL_OPERATIONS", 0), patch.object(module, "MAX_ARRAY_ELEMENTS", 100)
+    with few[0], few[1], patch.object(Interpreter, "evaluate", autospec=True, side_effect=Interpreter.evaluate) as runs:
+        result = evaluate(spec, {"x": x}, points={"y": points})["y"]
+    scans = [call for call in runs.call_args_list if isinstance(call.args[1], Scan)]
+    assert len(scans) == 1
+    np.testing.assert_allclose(result.value, np.cumsum(x)[points], rtol=1e-12)
