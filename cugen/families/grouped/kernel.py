@@ -47,10 +47,9 @@ from cugen.rewrite.dense_indices import index_values
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, free_indices, walk
 from cugen.spec.model import Statement
-from cugen.spec.types import BOOL, INT32, INT64, UINT32
+from cugen.spec.types import BOOL, INT32, UINT32, UINT64
 
 _MAX_UNROLL = 16  # lanes that are combined at once
-_KEY_BITS = 32
 Grid = tuple[Integer, Integer, Integer]
 
 
@@ -246,25 +245,22 @@ class GroupedKernel(KeyedKernel):
         append_section(scope, "tests")
         scope.nodes.append(Section("if_found", (If(found, (Section("elements", (elements,)),)),)))
 
-    def _tests(self, element: Index, tested: Scope, scope: Scope) -> Local:
-        """Whether an element of the batch has a key of the block's bins: most batches have none."""
+    def _tests(self, element: Index, tested: Scope, scope: Scope) -> Expr:
+        """Whether an element of the batch may have a key of the block's bins: most batches have none. By the least
+        distance of a key from the first bin, which is a large one for keys below it."""
         lowering = self.lowering
-        found = Local(lowering.names.allocate("found"), BOOL)
         for read, ahead in self.registers.items():
             tested.remember(read, Element.of(Access(ahead, (element.symbol,), "load")))
-        tests: list[Expr] = []
-        for (key,) in dict.fromkeys(term.keys for term in self.problem.terms):
-            value = lowering.lower(key, tested)
-            dtype = INT64 if value.dtype.bits > _KEY_BITS or value.dtype == UINT32 else INT32
-            value = value if value.dtype == dtype else Cast(value, dtype)
-            first, stop = (IndexLocal(end.name, dtype) for end in (self.first_bin, self.stop_bin))
-            tests.append(Op("and", (Op("ge", (value, first), BOOL), Op("lt", (value, stop), BOOL)), BOOL))
-        either: Expr = found
-        for test in tests:
-            either = Op("or", (either, test), BOOL)
-        scope.nodes.append(Let(found, Const(False, BOOL), mutable=True))
-        scope.nodes.append(unrolled(element, (*tested.nodes, Assign(found, either))))
-        return found
+        values = [lowering.lower(key, tested) for (key,) in dict.fromkeys(term.keys for term in self.problem.terms)]
+        dtype = UINT64 if any(value.dtype.bits > UINT32.bits for value in values) else UINT32
+        nearest = Local(lowering.names.allocate("nearest"), dtype)
+        first = Cast(IndexLocal(self.first_bin.name, INT32), dtype)
+        least: Expr = nearest
+        for value in values:
+            least = Op("minimum", (least, Op("sub", (Cast(value, dtype), first), dtype)), dtype)
+        scope.nodes.append(Let(nearest, Const(dtype.highest, dtype), mutable=True))
+        scope.nodes.append(unrolled(element, (*tested.nodes, Assign(nearest, least))))
+        return Op("lt", (nearest, Const(self.config.bins, dtype)), BOOL)
 
     def _reads_ahead(self, index: spec.Index) -> tuple[Read, ...]:
         """The reads that are in bounds for all elements: those of keys and conditions, and those of values that are
