@@ -185,21 +185,18 @@ class GroupedKernel(KeyedKernel):
         batches = FloorDiv(stop - start, integer(tile))
         low, high = bounds(batches, self.lowering.ranges)
         first = start
-        if self.config.batch > 1 and high > 0:
+        has_batches = self.config.batch > 1 and high > 0 and bool(self._reads_ahead(index))
+        if has_batches:
             number = loop_variable("batch", batches, self.lowering)
             loop = Loop(number, integer(0), batches)
             self.append("batches", index, loop, scope, lambda inner: self._batch(index, start, number, inner))
             first = start + (batches * tile if low >= 0 else Maximum(batches * tile, integer(0)))
-        if self._is_whole(stop - start, tile):
+        if has_batches and divides(tile, stop - start, self.problem.context):
             return
         first += self.y
-        variable = self.loop_index(index, first, stop, lanes, "tail" if self.config.batch > 1 else "")
-        before = "before_tail" if self.config.batch > 1 else "bounds"
+        variable = self.loop_index(index, first, stop, lanes, "tail" if has_batches else "")
+        before = "before_tail" if has_batches else "bounds"
         self.append("tail", index, Loop(variable, first, stop, lanes), scope, self._element, before)
-
-    def _is_whole(self, length: Integer, tile: int) -> bool:
-        """Whether all elements are in batches."""
-        return self.config.batch > 1 and divides(tile, length, self.problem.context)
 
     def _batch(self, index: spec.Index, start: Integer, number: Index, scope: Scope) -> None:
         """Loads a batch of elements, and combines them with the accumulators."""

@@ -24,7 +24,8 @@ schedule: {family: grouped%s}
 
 
 def vector(n=1000, g=16, key="uint8", x="float32", result="float32", value="", schedule=""):
-    return VECTOR % (n, g, key, x, result, value or "sum(x[i], i, where=k[i] == g)", schedule)
+    text = VECTOR % (n, g, key, x, result, value or "sum(x[i], i, where=k[i] == g)", schedule)
+    return text if "k[" in (value or "k[") else text.replace(f"  k: {{shape: [N], dtype: {key}}}\n", "")
 
 
 COLUMNS = """
@@ -129,6 +130,23 @@ arrays:
 compute: s[g] = sum(x[t[n]], n, where=k[n] == g)
 schedule: {family: grouped}
 """)
+
+
+@pytest.mark.parametrize("schedule", ["", ", bins: 2"])
+def test_keys_that_are_computed_from_indices_alone_are_right(prove, schedule):
+    prove(vector(700, g=5, value="sum(x[i], i, where=i % 7 == g)", schedule=f", threads: 32{schedule}"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "sum(x[i + 4] if i < N - 4 else x[i], i, where=k[i] == g)",
+        "sum(x[i], i, where=i % 3 < 2 and k[i] == g)",
+        "sum(x[i], i, where=i >= 100 and i < 690 and k[i - 100] == g)",
+    ],
+)
+def test_reads_under_conditions_stay_inside(prove, value):
+    prove(vector(700, value=value, schedule=", threads: 32"), sanitize=True)
 
 
 def test_elements_of_several_indices_are_right(prove):
