@@ -82,8 +82,8 @@ def _configs(problem: KeyedProblem) -> Iterator[GroupedConfig]:
     for block_threads in (int(tunables["threads"]),) if "threads" in tunables else THREADS.values:
         for width in widths:
             threads = min(power_of_two(-(-columns // width)), int(block_threads))
-            room = max(STATIC_SHARED_BYTES // (int(block_threads) * width * problem.bin_bytes), 1)
-            ranges = -(-problem.bin_count // room)
+            fitting = max(STATIC_SHARED_BYTES // (int(block_threads) * width * problem.bin_bytes), 1)
+            ranges = -(-problem.bin_count // fitting)
             bins = (
                 min(int(tunables["bins"]), problem.bin_count) if "bins" in tunables else -(-problem.bin_count // ranges)
             )
@@ -147,10 +147,10 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
         instructions = visits * (ELEMENT_INSTRUCTIONS + UPDATE_INSTRUCTIONS * accumulators)
         cycles = visits * (latency_cycles / config.batch + update)
     else:  # a batch with a key of the block's bins tests each of its elements
-        found, updated = updated_share(problem, config, config.batch), updated_share(problem, config)
+        kept, updated = updated_share(problem, config, config.batch), updated_share(problem, config)
         tested = ELEMENT_INSTRUCTIONS + updated * UPDATE_INSTRUCTIONS * accumulators
-        instructions = visits * (TEST_INSTRUCTIONS + found * tested)
-        cycles = visits * (TEST_CYCLES + found * UPDATE_CYCLES + updated * (update + latency_cycles))
+        instructions = visits * (TEST_INSTRUCTIONS + kept * tested)
+        cycles = visits * (TEST_CYCLES + kept * UPDATE_CYCLES + updated * (update + latency_cycles))
     instructions += 4 * config.bins * accumulators  # to begin and to combine the accumulators
     cycles += 6 * config.bins * accumulators
     resident = min(resident_blocks(problem, config, device), -(-blocks // device.sms))

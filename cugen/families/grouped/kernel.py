@@ -238,9 +238,9 @@ class GroupedKernel(KeyedKernel):
             append_loop(scope, "load", "elements", elements)
             return
         append_section(scope, "load")
-        found = self._tests(element, Scope(scope, frozenset((name,))), scope)
+        has_key = self._tests(element, Scope(scope, frozenset((name,))), scope)
         append_section(scope, "tests")
-        scope.nodes.append(Section("if_found", (If(found, (Section("elements", (elements,)),)),)))
+        scope.nodes.append(Section("if_key", (If(has_key, (Section("elements", (elements,)),)),)))
 
     def _tests(self, element: Index, tested: Scope, scope: Scope) -> Expr:
         """Whether an element of the batch may have a key of the block's bins: most batches have none. By the least
@@ -252,11 +252,11 @@ class GroupedKernel(KeyedKernel):
         dtype = UINT64 if any(value.dtype.bits > UINT32.bits for value in values) else UINT32
         nearest = Local(lowering.names.allocate("nearest"), dtype)
         first = Cast(IndexLocal(self.first_bin.name, INT32), dtype)
-        least: Expr = nearest
+        distance: Expr = nearest
         for value in values:
-            least = Op("minimum", (least, Op("sub", (Cast(value, dtype), first), dtype)), dtype)
+            distance = Op("minimum", (distance, Op("sub", (Cast(value, dtype), first), dtype)), dtype)
         scope.nodes.append(Let(nearest, Const(dtype.highest, dtype), mutable=True))
-        scope.nodes.append(unrolled(element, (*tested.nodes, Assign(nearest, least))))
+        scope.nodes.append(unrolled(element, (*tested.nodes, Assign(nearest, distance))))
         return Op("lt", (nearest, Const(self.config.bins, dtype)), BOOL)
 
     def _reads_ahead(self, index: spec.Index) -> tuple[Read, ...]:

@@ -166,14 +166,14 @@ schedule: {family: grouped, bins: 4}
     bins=st.integers(2, 90),
     extent=st.sampled_from((0, 1, 5, 32, 36)),
     threads=st.sampled_from((32, 64, 128)),
-    room=st.sampled_from((1, 2, 8, 32)),
+    per_block=st.sampled_from((1, 2, 8, 32)),
     parts=st.sampled_from((1, 2, 4)),
     kind=st.sampled_from(("sum", "max", "min")),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_drawn_reductions_equal_the_reference(made, size, bins, extent, threads, room, parts, kind, seed):
-    schedule = f", threads: {threads}, bins: {room}, split_k: {parts}"
+def test_drawn_reductions_equal_the_reference(made, size, bins, extent, threads, per_block, parts, kind, seed):
+    schedule = f", threads: {threads}, bins: {per_block}, split_k: {parts}"
     if extent:
         text = columns(size, bins, extent, value=f"{kind}(x[n, e], n, where=k[n] == g)", schedule=schedule)
     else:
