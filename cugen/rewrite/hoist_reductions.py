@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, prod
 
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.schedules import schedule_of
-from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.rewrite.temporaries import Temporary, temporary
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import (
     Const,
@@ -69,7 +70,7 @@ def hoisted(
     slow with any reduction in place: short ones are hoisted, too."""
     statements: list[Statement] = []
     temporaries: list[Array] = []
-    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+    taken = taken_names(spec)
 
     def store(name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement) -> Temporary:
         stored = temporary(fresh(name, taken), indices, value, f"{what} of: {source.text}", source)

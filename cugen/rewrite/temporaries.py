@@ -80,11 +80,3 @@ def last_single(single: Single, steps: Steps) -> Single:
     spec = single.context.spec
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
     return replace(single, context=context, statement=steps.statements[-1])
-
-
-def fresh(name: str, taken: set[str]) -> str:
-    """The name, or with underscores the first that is not taken; it is taken from then on."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from cugen.machine.mma import WORD_BYTES
 from cugen.plan.traversal.vanishing import vanishes
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds, at_typical_sizes, elements
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.sums.flattened import flattened
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, temporary
 from cugen.spec.expressions import (
     Expr,
     Index,
@@ -55,7 +56,7 @@ def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bo
         current = statement
         while not is_placed(statement, spec):
             here = replace(spec, arrays=arrays)
-            taken = {a.name for a in arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+            taken = taken_names(here)
             reductions = dict.fromkeys(outermost_reductions(current.value))
             passes = ((r, _first_pass(r, current, here, set(taken))) for r in reductions)
             reduction, first = next(((r, p) for r, p in passes if p), (None, None))
