@@ -13,7 +13,7 @@ from cugen.analysis.launches.facts import Facts, facts
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, KernelReport, analyze_kernel
 from cugen.machine import Device, default_device
-from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.kernel import Plan
 
@@ -50,7 +50,7 @@ class Price:
     @property
     def bound(self) -> Price:
         """The bound as a price: not less than an empty kernel takes."""
-        seconds = max(self.bound_seconds, LAUNCH_SECONDS)
+        seconds = max(self.bound_seconds, EMPTY_LAUNCH_SECONDS)
         return Price(seconds, self.bound_seconds, self.compulsory, self.compulsory, "", self.bound_limiter)
 
 
@@ -110,7 +110,7 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
     in_flight = loads.bandwidth_share if loads else 1.0
     limits = {name: seconds * uneven for name, seconds in on_chip.items()}
     limits |= {"the start of blocks": blocks * _BLOCK_CYCLES / latency.clock}
-    limits |= {"memory": traffic.touched / (device.bandwidth * in_flight), "launch": LAUNCH_SECONDS}
+    limits |= {"memory": traffic.touched / (device.bandwidth * in_flight), "launch": EMPTY_LAUNCH_SECONDS}
     bounds = {"memory": traffic.compulsory / device.bandwidth, "arithmetic": done.all_flop / peak}
     return Price(
         seconds=max(limits.values()),
