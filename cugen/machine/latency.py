@@ -80,3 +80,9 @@ def memory_latency(device: Device) -> Latency:
     return Latency(
         cycles, cycles / clock, issue, row.sub_partitions, source or _NO_SOURCE, not source, saturating, clock
     )
+
+
+def issue_rate(device: Device) -> float:
+    """Warp instructions per second of all schedulers at the boost clock, each of one slot as a float32 FMA."""
+    latency = memory_latency(device)
+    return device.sms * latency.schedulers * latency.clock / latency.issue_cycles

@@ -13,12 +13,12 @@ from cugen.analysis.launches.facts import Facts, facts
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, KernelReport, analyze_kernel
 from cugen.machine import Device, default_device
-from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, memory_latency
+from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.kernel import Plan
 
 _BLOCK_CYCLES = 1.2  # between two blocks' starts (measured on H200: 3,000,017 blocks in 1808 us, 500,009 in 305)
-_L2_TO_DRAM_BANDWIDTH = 3  # ratio of bandwidths (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,10 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
             cycles += report.totals.wavefronts if report.space == "shared" else report.totals.requests
     latency = memory_latency(device)
     peak = launch.roofline.peak if launch.roofline else device.peak()
-    issue_slots = device.sms * latency.schedulers * latency.clock / latency.issue_cycles
     on_chip = {
-        "L2": sectors * SECTOR_BYTES / (device.bandwidth * _L2_TO_DRAM_BANDWIDTH),
+        "L2": sectors * SECTOR_BYTES / (device.bandwidth * L2_TO_DRAM_BANDWIDTH),
         "shared and constant memory": cycles / (device.sms * latency.clock),
-        "instructions": launch.instructions / issue_slots,
+        "instructions": launch.instructions / issue_rate(device),
         "arithmetic": done.all_flop / peak,
     }
     uneven = -(-blocks // device.sms) * device.sms / blocks
