@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N

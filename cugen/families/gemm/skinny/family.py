@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.recognition import recognise as recognise_contraction
 from cugen.families.gemm.skinny.config import (
     LANES,

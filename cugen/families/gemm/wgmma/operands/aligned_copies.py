@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.contraction.scales import without_scales
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
