@@ -27,7 +27,8 @@ from benchmarks.timing.cases import spec_text
 from benchmarks.timing.cold_times import TORCH, cold_times
 from benchmarks.timing.figures import about, save
 from cugen.bench.session import Session, session
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.selection.heuristic import rank
 from cugen.families.gemm.selection.heuristic import schedule_of as gemm_schedule_of

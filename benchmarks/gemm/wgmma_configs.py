@@ -26,7 +26,8 @@ from typing import Any
 from benchmarks.gemm.tensor_products import FLUSHED, Built, Inputs, built, contenders, own_call, timed, torch_type
 from benchmarks.gemm.tensor_products_cases import Case
 from benchmarks.timing.figures import command, save
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.selection import configs, schedule_of

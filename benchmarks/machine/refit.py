@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.config import Cores, TileConfig
 from cugen.families.gemm.problem import Problem, problem_of
 from cugen.families.gemm.selection.cost_model import H200, H200_TENSOR, Calibration, predict

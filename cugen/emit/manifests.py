@@ -42,83 +42,81 @@ def make_manifest(
     def sized(expr: Integer) -> Size:
         return size(expr, context.ranges, names)
 
-    arguments: list[ArrayArgument | ScalarArgument | ParamArgument] = []
+    maps = plan.tensor_maps()
+    launches = tuple(_launch(kernel, maps, target(spec.target), sized) for kernel in plan.kernels)
+    tensor_maps = tuple(_tensor_map(name, array, sized) for array, name in maps.items())
+    textures = tuple(_texture(texture, context, names) for texture in context.textures)
+    launch_features = ["launch_options"] if any(map(has_launch_options, launches)) else []
+    return Manifest(
+        kernel=spec.kernel,
+        version=__version__,
+        spec_file=spec.file,
+        spec_hash=context.original.hash,
+        target=spec.target,
+        params={p.name: p.value for p in spec.params if p.value is not None},
+        arguments=tuple(_arguments(context, plan, sized)),
+        workspace=tuple(_workspace(array, context, sized) for array in plan.workspace),
+        uploads=tuple(Upload(u.symbol, u.argument, u.bytes) for u in plan.uploads),
+        launches=launches,
+        require=(*(requirement.text for requirement in spec.require), *texture_limits(context)),
+        source_hash=hashlib.sha256(source.encode()).hexdigest(),
+        header_hash=hashlib.sha256(header.encode()).hexdigest(),
+        typed_header_hash=hashlib.sha256(typed_header.encode()).hexdigest(),
+        input_hash=input_hash,
+        requires=(*_texture_features(textures, context), *_tensor_features(tensor_maps), *launch_features),
+        textures=textures,
+        tensor_maps=tensor_maps,
+    )
+
+
+def _arguments(
+    context: Context, plan: Plan, sized: Callable[[Integer], Size]
+) -> Iterator[ArrayArgument | ScalarArgument | ParamArgument]:
+    """In the order of the launcher's parameters: arrays, scalars, params."""
+    spec = context.spec
     for declared in spec.arrays:
         if declared.role not in ("input", "output", "inout"):
             continue
         array = context.declared[declared.name]
         alignments = [dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels]
-        arguments.append(
-            ArrayArgument(
-                declared.name,
-                declared.role,
-                declared.dtype.name,
-                tuple(map(sized, array.shape)),
-                tuple(map(sized, array.strides)),
-                sized(context.elements(declared)),
-                max([declared.dtype.bytes, *alignments]),
-                _boundary(declared),
-                declared.memory.allocation,
-            )
+        yield ArrayArgument(
+            declared.name,
+            declared.role,
+            declared.dtype.name,
+            shape=tuple(map(sized, array.shape)),
+            strides=tuple(map(sized, array.strides)),
+            elements=sized(context.elements(declared)),
+            alignment=max([declared.dtype.bytes, *alignments]),
+            boundary=_boundary(declared),
+            allocation=declared.memory.allocation,
         )
-    arguments += [ScalarArgument(s.name, s.dtype.name) for s in spec.scalars if s.value is None]
-    arguments += [
-        ParamArgument(p.name, "int32" if p.maximum < 2**31 else "int64", p.minimum, p.maximum, p.multiple_of)
-        for p in spec.params
-        if p.is_dynamic
-    ]
-    workspace = tuple(
-        Workspace(
-            array.name,
-            array.dtype.name,
-            sized(context.elements_of(array)),
-            tuple(map(sized, array.shape)),
-            array.zeroed,
-            array.left_zero,
-        )
-        for array in plan.workspace
-    )
-    maps = plan.tensor_maps()
-    launches = tuple(
-        LaunchEntry(
-            kernel.name,
-            (sized(kernel.grid[0]), sized(kernel.grid[1]), sized(kernel.grid[2])),
-            kernel.block,
-            kernel.shared_bytes,
-            kernel.dynamic_shared_bytes,
-            kernel.arguments,
-            "; ".join(kernel.computes),
-            kernel.cluster,
-            tuple(maps[array] for array in kernel.tensor_maps),
-            *launch_options(kernel, target(spec.target)),
-        )
-        for kernel in plan.kernels
-    )
-    tensor_maps = tuple(_tensor_map(name, array, sized) for array, name in maps.items())
-    textures = tuple(_texture(texture, context, names) for texture in context.textures)
-    return Manifest(
-        spec.kernel,
-        __version__,
-        spec.file,
-        context.original.hash,
-        spec.target,
-        {p.name: p.value for p in spec.params if p.value is not None},
-        tuple(arguments),
-        workspace,
-        tuple(Upload(u.symbol, u.argument, u.bytes) for u in plan.uploads),
-        launches,
-        (*(r.text for r in spec.require), *texture_limits(context)),
-        hashlib.sha256(source.encode()).hexdigest(),
-        hashlib.sha256(header.encode()).hexdigest(),
-        hashlib.sha256(typed_header.encode()).hexdigest(),
-        input_hash,
-        (
-            *_texture_features(textures, context),
-            *_tensor_features(tensor_maps),
-            *(["launch_options"] if any(map(has_launch_options, launches)) else []),
-        ),
-        textures,
-        tensor_maps,
+    yield from (ScalarArgument(s.name, s.dtype.name) for s in spec.scalars if s.value is None)
+    for p in (param for param in spec.params if param.is_dynamic):
+        yield ParamArgument(p.name, "int32" if p.maximum < 2**31 else "int64", p.minimum, p.maximum, p.multiple_of)
+
+
+def _workspace(array: PlannedArray, context: Context, sized: Callable[[Integer], Size]) -> Workspace:
+    elements, shape = sized(context.elements_of(array)), tuple(map(sized, array.shape))
+    return Workspace(array.name, array.dtype.name, elements, shape, array.zeroed, array.left_zero)
+
+
+def _launch(
+    kernel: Kernel, maps: Mapping[PlannedArray, str], target: Target, sized: Callable[[Integer], Size]
+) -> LaunchEntry:
+    carveout, cache_config, bank_bytes = launch_options(kernel, target)
+    return LaunchEntry(
+        kernel=kernel.name,
+        grid=(sized(kernel.grid[0]), sized(kernel.grid[1]), sized(kernel.grid[2])),
+        block=kernel.block,
+        shared_bytes=kernel.shared_bytes,
+        dynamic_shared_bytes=kernel.dynamic_shared_bytes,
+        arguments=kernel.arguments,
+        computes="; ".join(kernel.computes),
+        cluster=kernel.cluster,
+        tensor_maps=tuple(maps[array] for array in kernel.tensor_maps),
+        carveout=carveout,
+        cache_config=cache_config,
+        bank_bytes=bank_bytes,
     )
 
 

@@ -1,4 +1,4 @@
-"""Bandwidth of the shared memory of all SMs.
+"""Bandwidth of the shared memory of all SMs, and of the L2.
 
 CUDA programming guide: a bank delivers a word every two clock cycles before 3.0 (release 4.2, F.3.3 and F.4.3), and
 every cycle from then on; a word has 64 bits on 3.x, otherwise 32.
@@ -10,6 +10,8 @@ from cugen.machine.devices import Device
 from cugen.machine.latency import memory_latency
 from cugen.machine.table import target
 from cugen.machine.target import Target
+
+L2_TO_DRAM_BANDWIDTH = 3  # ratio, where a device has no `l2_bandwidth` (heuristic)
 
 
 def wavefront_bytes(row: Target) -> int:

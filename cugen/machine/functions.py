@@ -1,4 +1,7 @@
-"""Instructions of float functions, as nvcc 13 gives them for sm_90, rounded: one for any other operation."""
+"""Instructions of functions and extrema, as nvcc 13 gives them for sm_90, rounded: one for any other operation.
+
+`cugen.plan.lowering.instructions` counts those of an operation with these figures. The analysis counts nodes of a plan,
+of which it adds what functions take beyond one."""
 
 from __future__ import annotations
 
@@ -15,3 +18,6 @@ FUNCTION_INSTRUCTIONS = MappingProxyType(
         "lgamma": 80,
     }
 )
+
+EXTREMUM_INSTRUCTIONS = 3  # of a maximum or minimum that propagates NaN, where the target has no instruction for it
+EXTREMUM_CAPABILITY = (8, 0)  # compute capability from which on float32 has it (PTX ISA: min.NaN)

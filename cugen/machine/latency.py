@@ -13,7 +13,10 @@ from cugen.machine.devices import Device
 from cugen.machine.table import target
 from cugen.machine.target import Target
 
-LAUNCH_SECONDS = 2e-6  # of an empty kernel (measured on H200): what takes less than that takes as long
+# Of an empty kernel: what would take less takes as long.
+EMPTY_LAUNCH_SECONDS = 2e-6  # measured on an H200
+# Of a launch that stores what the next one reads, besides its traffic: the next one waits for its end.
+STORING_LAUNCH_SECONDS = 2.8e-6  # measured on an H100, of a copy before a GEMM
 _GUIDE = "CUDA programming guide 4.2, 5.2.3"
 _STUDY = "Luo and others, arXiv 2402.13499, a pointer chase on"
 
@@ -77,3 +80,9 @@ def memory_latency(device: Device) -> Latency:
     return Latency(
         cycles, cycles / clock, issue, row.sub_partitions, source or _NO_SOURCE, not source, saturating, clock
     )
+
+
+def issue_rate(device: Device) -> float:
+    """Warp instructions per second of all schedulers at the boost clock, each of one slot as a float32 FMA."""
+    latency = memory_latency(device)
+    return device.sms * latency.schedulers * latency.clock / latency.issue_cycles

@@ -25,6 +25,8 @@ from cugen.rewrite.dense_indices import index_values
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, children, free_indices, walk
 from cugen.spec.model import Statement
 
+_ZERO = integer(0)
+
 
 @dataclass(frozen=True)
 class ConsecutiveElements:
@@ -102,61 +104,15 @@ def depends_on_index(statements: tuple[Statement, ...], along: str, loaded: tupl
 def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> tuple[Section, ...]:
     """The sections of one vector: `load_vectors`, `elements` (a loop over the components) and `store_vectors`;
     `lowering` maps `along` to its first element."""
-    first = lowering.symbols[work.along]
-    first_symbols = dict(lowering.symbols)
-    single = dict(work.wide)
+    of_first = dict(lowering.symbols)
     number = loop_variable("v", work.width, lowering)
     element = value_of(number)
     inner = Scope(scope, frozenset((work.along,)))
-    gathered: dict[Expr, Integer] = {}
     if work.needs_element_index():
-        inner.nodes.append(define_index(work.along, first + element, work.extent, lowering))
-
-    # Gathered subscripts are named before the vectors that they address are loaded.
+        inner.nodes.append(define_index(work.along, of_first[work.along] + element, work.extent, lowering))
     lowering.prepare(tuple(statement.value for statement in work.statements))
-    addresses = (*(read.subscripts for read in work.wide), *(run.structure.subscripts for run in work.loaded))
-    for sub in (sub for subscripts in addresses for sub in subscripts):
-        if is_computed(sub):
-            gathered[sub] = lower_subscript(lowering, sub, scope)
-
-    def access(array: str, element: Read | Statement, kind: str, width: int, offset: Integer) -> Access:
-        symbols = {**lowering.symbols, work.along: first + offset}
-        subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in element.subscripts)
-        return Access(work.arrays[array], subs, kind, width, span=element.span)
-
-    for read, value in work.staged.items():
-        remember_read(work.request, read, value(element), lowering, inner)
-    for numbered in numbered_elements(_whole_vectors(work, lowering), lambda read: read.array):
-        remembered = _load_numbered(work, numbered, access, lowering, scope)
-        for read, vector in remembered.items():
-            inner.remember(read, vector.component(element))
-            del single[read]
-    for read, width in single.items():
-        name_hint, which = _loaded_name(work, read.array), which_of(read, work.wide)
-        vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width, which)
-
-        reference = read.array, read.subscripts
-        is_backwards = runs_backwards(work.arrays, reference, work.along, work.request.context)
-        last = width - 1 if is_backwards else 0  # of a vector, the element with the lowest address
-
-        def part(u: Integer, read: Read = read, width: int = width, last: int = last) -> Access:
-            return access(read.array, read, "load", width, u * width + last)
-
-        if read.boundary is not None:
-            load_inside(read, vector, part(integer(0)), lowering, scope)
-            remember_read(work.request, read, vector.component(element), lowering, inner)
-            continue
-        component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
-        moved = element
-        if is_backwards:
-            moved = last - element if width == work.width else element - 2 * Mod(element, integer(width)) + last
-        remember_read(work.request, read, component(moved), lowering, inner)
-    for run in work.loaded:
-        vectors = RunVectors.of(run, _loaded_name(work, run.structure.array.name), lowering)
-        scope.nodes += vectors.load(first_symbols, gathered, lowering)
-        for read, field_number in work.fields(run).items():
-            name_hint = lowering.read_names.get(read, "")
-            remember_read(work.request, read, vectors.component(element, field_number), lowering, inner, name_hint)
+    accesses = _VectorAccesses.of(work, of_first, lowering, scope)
+    _load(work, accesses, element, scope, inner)
     lower_statements(work.request, lowering, inner)
 
     def fits(statement: Statement) -> bool:
@@ -170,14 +126,14 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
     else:
         scope.nodes += [Let(vector, None, mutable=True) for vector in gathered_stores.vectors]
     results = gathered_stores.stores(
-        lowering, lambda s, vector: Store(access(s.target, s, "store", work.width, integer(0)), source or vector)
+        lowering, lambda s, vector: Store(accesses.access(s.target, s, "store", work.width), source or vector)
     )
     components: dict[ElementRef, Component] = {}
     for run in work.stored:
         vectors = RunVectors.of(run, run.structure.array.name, lowering)
         scope.nodes += vectors.declarations()
         components |= {ref: vectors.component(element, number) for ref, number in run.structure.fields.items()}
-        results += vectors.store(first_symbols, gathered, lowering)
+        results += vectors.store(accesses.of_first, accesses.gathered, lowering)
     remaining = [statement for statement in work.request.stored_statements() if not fits(statement)]
     body = _with_assigned_fields(body, remaining, components)
     return (
@@ -185,6 +141,79 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         Section("elements", repeated(number, tuple(body)) if body else ()),
         Section("store_vectors", tuple(results)),
     )
+
+
+@dataclass(frozen=True)
+class _VectorAccesses:
+    """Accesses of vectors. `of_first` are the symbols of the first element's indices, `gathered` the computed
+    subscripts, which are the same for all elements of a vector."""
+
+    work: ConsecutiveElements
+    lowering: Lowering
+    of_first: Mapping[str, Integer]
+    gathered: Mapping[Expr, Integer]
+
+    @staticmethod
+    def of(
+        work: ConsecutiveElements, of_first: Mapping[str, Integer], lowering: Lowering, scope: Scope
+    ) -> _VectorAccesses:
+        """Names the computed subscripts, before the vectors that they address are loaded."""
+        gathered: dict[Expr, Integer] = {}
+        addresses = (*(read.subscripts for read in work.wide), *(run.structure.subscripts for run in work.loaded))
+        for sub in (sub for subscripts in addresses for sub in subscripts):
+            if is_computed(sub):
+                gathered[sub] = lower_subscript(lowering, sub, scope)
+        return _VectorAccesses(work, lowering, of_first, gathered)
+
+    def access(self, array: str, element: Read | Statement, kind: str, width: int, offset: Integer = _ZERO) -> Access:
+        """`width` elements from `offset` elements after the first one on."""
+        along = self.work.along
+        symbols = {**self.lowering.symbols, along: self.of_first[along] + offset}
+        subs = tuple(self.gathered[s] if s in self.gathered else to_integer(s, symbols) for s in element.subscripts)
+        return Access(self.work.arrays[array], subs, kind, width, span=element.span)
+
+
+def _load(work: ConsecutiveElements, accesses: _VectorAccesses, element: Integer, scope: Scope, inner: Scope) -> None:
+    """Loads vectors in `scope`, and remembers the component of an `element` for each read in `inner`: those that are
+    staged, arrays of vectors that one loop loads, single vectors, and structures."""
+    lowering, single = accesses.lowering, dict(work.wide)
+    for read, value in work.staged.items():
+        remember_read(work.request, read, value(element), lowering, inner)
+    for numbered in numbered_elements(_whole_vectors(work, lowering), lambda read: read.array):
+        remembered = _load_numbered(work, numbered, accesses, scope)
+        for read, vector in remembered.items():
+            inner.remember(read, vector.component(element))
+            del single[read]
+    for read, width in single.items():
+        remember_read(work.request, read, _load_single(read, width, accesses, element, scope), lowering, inner)
+    for run in work.loaded:
+        vectors = RunVectors.of(run, _loaded_name(work, run.structure.array.name), lowering)
+        scope.nodes += vectors.load(accesses.of_first, accesses.gathered, lowering)
+        for read, field_number in work.fields(run).items():
+            name_hint = lowering.read_names.get(read, "")
+            remember_read(work.request, read, vectors.component(element, field_number), lowering, inner, name_hint)
+
+
+def _load_single(read: Read, width: int, accesses: _VectorAccesses, element: Integer, scope: Scope) -> Expr:
+    """Loads the vectors of a read, each of `width` elements; the component of an `element`, which is counted from the
+    end of its vector where the read runs backwards."""
+    work, lowering = accesses.work, accesses.lowering
+    name_hint, which = _loaded_name(work, read.array), which_of(read, work.wide)
+    vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width, which)
+    is_backwards = runs_backwards(work.arrays, (read.array, read.subscripts), work.along, work.request.context)
+    lowest = width - 1 if is_backwards else 0  # of a vector, the element with the lowest address
+
+    def part(number: Integer) -> Access:
+        return accesses.access(read.array, read, "load", width, number * width + lowest)
+
+    if read.boundary is not None:
+        load_inside(read, vector, part(integer(0)), lowering, scope)
+        return vector.component(element)
+    component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
+    if not is_backwards:
+        return component(element)
+    is_whole = width == work.width
+    return component(lowest - element if is_whole else element - 2 * Mod(element, integer(width)) + lowest)
 
 
 def copied_vector(nodes: Sequence[Node], element: Integer) -> Vector | None:
@@ -209,19 +238,15 @@ def _whole_vectors(work: ConsecutiveElements, lowering: Lowering) -> list[Read]:
 
 
 def _load_numbered(
-    work: ConsecutiveElements,
-    numbered: NumberedElements[Read],
-    access: Callable[[str, Read | Statement, str, int, Integer], Access],
-    lowering: Lowering,
-    scope: Scope,
+    work: ConsecutiveElements, numbered: NumberedElements[Read], accesses: _VectorAccesses, scope: Scope
 ) -> dict[Read, Vector]:
     """An array of vectors with a loop that loads them; the vector of each read."""
-    array = numbered.elements[0].array
+    array, lowering = numbered.elements[0].array, accesses.lowering
     name_hint, constants = _loaded_name(work, array), numbered.other_constants
     vectors = vector_of(work.arrays[array], name_hint, work.width, lowering, numbered.count, constants)
 
     def load(read: Read, number: Integer) -> Load:
-        return Load(vectors.indexed(number), access(array, read, "load", work.width, integer(0)))
+        return Load(vectors.indexed(number), accesses.access(array, read, "load", work.width))
 
     scope.nodes += [Let(vectors, None, mutable=True), numbered.each(lowering, load)]
     return {read: vectors.indexed(integer(n)) for n, read in enumerate(numbered.elements)}

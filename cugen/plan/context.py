@@ -101,16 +101,7 @@ class Context:
 
 def make_context(spec: Spec, original: Spec | None = None) -> Context:
     """Allocates all names once, in the order of the spec, so that equal specs give equal names."""
-    names = Names()
-    names.allocate(spec.kernel)
-    if any(array.memory.space == "texture" for array in spec.arrays):
-        for suffix in ("texture", "texture_2d"):  # functions of the launcher
-            names.allocate(f"{spec.kernel}_{suffix}")
-    for suffix in ("tensor_map", "im2col_map"):  # others
-        names.allocate(f"{spec.kernel}_{suffix}")
-    if _has_uploads(spec):
-        for suffix in ("mutex", "wait"):  # with which the launcher serialises calls
-            names.allocate(f"{spec.kernel}_{suffix}")
+    names = _launcher_names(spec)
     symbols: dict[str, Integer] = {}
     ranges: dict[sympy.Symbol, Range] = {}
     for param in spec.params:
@@ -146,18 +137,31 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
         for name, array in arrays.items()
     }
     return Context(
-        spec,
-        original or spec,
-        names,
-        symbols,
-        ranges,
-        arrays,
-        declared_arrays,
-        scalar_symbols,
-        tuple(constants),
-        tuple(uploads),
-        tuple(textures),
+        spec=spec,
+        original=original or spec,
+        names=names,
+        symbols=symbols,
+        ranges=ranges,
+        arrays=arrays,
+        declared=declared_arrays,
+        scalar_symbols=scalar_symbols,
+        constants=tuple(constants),
+        uploads=tuple(uploads),
+        textures=tuple(textures),
     )
+
+
+def _launcher_names(spec: Spec) -> Names:
+    """Names of the file, of which the functions of the launcher have theirs first."""
+    names = Names()
+    suffixes = ["tensor_map", "im2col_map"]
+    if any(array.memory.space == "texture" for array in spec.arrays):
+        suffixes = ["texture", "texture_2d", *suffixes]
+    if _has_uploads(spec):  # calls are serialised
+        suffixes += ["mutex", "wait"]
+    for name in (spec.kernel, *(f"{spec.kernel}_{suffix}" for suffix in suffixes)):
+        names.allocate(name)
+    return names
 
 
 def _has_uploads(spec: Spec) -> bool:

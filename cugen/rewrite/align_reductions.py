@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from cugen.plan.context import Context
 from cugen.plan.symbols import Integer
-from cugen.rewrite.temporaries import fresh
+from cugen.rewrite.fresh_names import fresh
 from cugen.spec.expressions import Expr, IndexValue, Reduce, Scan, children, free_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import rebuild

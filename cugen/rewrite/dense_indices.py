@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from cugen.plan.request import Request
 from cugen.plan.symbols import bounds
+from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.fuse_dimensions import FusedStatements, fused, without_unit_dimensions
 from cugen.rewrite.readers import array_reads
-from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, children, free_indices
 from cugen.spec.model import Statement
 

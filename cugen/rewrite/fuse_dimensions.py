@@ -19,7 +19,7 @@ from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, symbol
 from cugen.rewrite.align_reductions import collected
-from cugen.rewrite.temporaries import fresh
+from cugen.rewrite.fresh_names import fresh
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, children, free_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, prod
 
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.schedules import schedule_of
-from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.rewrite.temporaries import Temporary, temporary
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import (
     Const,
@@ -67,56 +68,73 @@ def hoisted(
 
     Statements with a schedule are left as they are written, and those of `keeps_nested`. Those of `needs_stages` are
     slow with any reduction in place: short ones are hoisted, too."""
-    statements: list[Statement] = []
-    temporaries: list[Array] = []
-    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
-
-    def store(name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement) -> Temporary:
-        stored = temporary(fresh(name, taken), indices, value, f"{what} of: {source.text}", source)
-        statements.append(stored.statement)
-        temporaries.append(stored.array)
-        return stored
-
+    stages = _Stages(spec)
     for statement in spec.statements:
-        current = statement
+        current, has_schedule = statement, schedule_of(spec, (statement,)) != Schedule()
         weights: list[Temporary] = []
-        while schedule_of(spec, (statement,)) == Schedule():
-            reads: dict[Expr, Expr] = {}
+        while not has_schedule:
             nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
             chosen = next((r for r in nested if _is_profitable(r, current, spec)), None)
             if chosen is None:
-                hoisted_so_far = replace(spec, arrays=(*spec.arrays, *temporaries))
-                stages = [r for r in nested if _is_stage(r, current, hoisted_so_far)]
-                chosen = stages[0] if stages and needs_stages(current, hoisted_so_far) else None
+                so_far = replace(spec, arrays=(*spec.arrays, *stages.arrays))
+                candidates = [r for r in nested if _is_stage(r, current, so_far)]
+                chosen = candidates[0] if candidates and needs_stages(current, so_far) else None
             if chosen is not None and current is statement and keeps_nested(statement):
                 break
-            if chosen is not None:
-                identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
-                reduction = identical[0].reduction
-                order = _dimensions(chosen, current)
-                indices = tuple(identical[0].free[position] for position in order)
-                what = f"{reduction.kind} over {', '.join(index.name for index in reduction.indices)},"
-                stored = store(f"{current.target}_{reduction.kind}", indices, reduction, what, current)
-                for r in identical:
-                    subscripts = tuple(IndexValue(r.free[position].name) for position in order)
-                    reads[r.reduction] = replace(stored.read, subscripts=subscripts)
-            elif factor := _invariant_factor(current, spec):
-                value, indices = factor
-                known = {index.name: index for index in (*current.indices, *indices)}
-                read = next(filter(None, (stored.read_of(value, known) for stored in weights)), None)
-                if read is None:
-                    weights.append(store(f"{current.target}_weights", indices, value, "weights", current))
-                    read = weights[-1].read
-                    # Once its reduction is split off, it would be recomputed where it is read.
-                    temporaries[-1] = replace(temporaries[-1], memory=Memory("scratch"))
-                reads[value] = read
-            else:
+            reads = stages.of_reduction(chosen, nested, current) if chosen else stages.of_factor(weights, current)
+            if not reads:
                 break
             current = replace(current, value=replaced(current.value, reads.get))
-        statements.append(current)
-    if not temporaries:
+        stages.statements.append(current)
+    if not stages.arrays:
         return spec
-    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries))
+    return replace(spec, statements=tuple(stages.statements), arrays=(*spec.arrays, *stages.arrays))
+
+
+class _Stages:
+    """The statements and temporaries of a spec, while its reductions are hoisted."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.statements: list[Statement] = []
+        self.arrays: list[Array] = []
+        self._spec, self._taken = spec, taken_names(spec)
+
+    def of_reduction(
+        self, chosen: _NestedReduction, nested: list[_NestedReduction], statement: Statement
+    ) -> dict[Expr, Expr]:
+        """Stores a reduction; the reads in place of all that are the same over other indices."""
+        identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
+        first, order = identical[0], _dimensions(chosen, statement)
+        indices = tuple(first.free[position] for position in order)
+        what = f"{first.reduction.kind} over {', '.join(index.name for index in first.reduction.indices)},"
+        name = f"{statement.target}_{first.reduction.kind}"
+        stored = self._store(name, indices, first.reduction, what, statement)
+        reads: dict[Expr, Expr] = {}
+        for r in identical:
+            subscripts = tuple(IndexValue(r.free[position].name) for position in order)
+            reads[r.reduction] = replace(stored.read, subscripts=subscripts)
+        return reads
+
+    def of_factor(self, weights: list[Temporary], statement: Statement) -> dict[Expr, Expr]:
+        """Stores the invariant factor of a sum, unless one of the `weights` has its values; the read in its place."""
+        factor = _invariant_factor(statement, self._spec)
+        if factor is None:
+            return {}
+        value, indices = factor
+        known = {index.name: index for index in (*statement.indices, *indices)}
+        read = next(filter(None, (stored.read_of(value, known) for stored in weights)), None)
+        if read is None:
+            weights.append(self._store(f"{statement.target}_weights", indices, value, "weights", statement))
+            read = weights[-1].read
+            # Once its reduction is split off, it would be recomputed where it is read.
+            self.arrays[-1] = replace(self.arrays[-1], memory=Memory("scratch"))
+        return {value: read}
+
+    def _store(self, name: str, indices: tuple[Index, ...], value: Expr, what: str, source: Statement) -> Temporary:
+        stored = temporary(fresh(name, self._taken), indices, value, f"{what} of: {source.text}", source)
+        self.statements.append(stored.statement)
+        self.arrays.append(stored.array)
+        return stored
 
 
 def _reductions(

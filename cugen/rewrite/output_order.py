@@ -17,8 +17,9 @@ from math import prod
 
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.request import Single, Steps
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.stored_operands import operands_of
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, fresh, steps_of, storing_seconds, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, steps_of, storing_seconds, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
@@ -52,7 +53,7 @@ def with_ordered_output(single: Single) -> Steps | None:
     sides.sort(key=lambda runs: indices[-1] in runs[-1])
     ordered = [index for runs in sides for run in runs for index in run]
     ordered = [index for index in statement.indices if index not in ordered] + ordered
-    taken = {array.name for array in single.context.spec.arrays} | sizes.keys()
+    taken = taken_names(single.context.spec, (*statement.indices, *reduction.indices))
     name = fresh(f"{statement.target}_product", taken)
     what = f"in the order of the operands: {statement.text}"
     # A matrix in the epilogue is read in the order of the output.

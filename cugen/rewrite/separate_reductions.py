@@ -18,7 +18,8 @@ from math import prod
 
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, last_single, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import Temporary, last_request, last_single, steps_of, temporary
 from cugen.spec.expressions import Expr, Op, Reduce, children, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import rebuild, replaced
@@ -101,7 +102,7 @@ def _is_profitable(reduction: Reduce, names: set[str], single: Single) -> bool:
 
 
 def _steps(single: Single, stored: list[Reduce]) -> Steps:
-    statement, taken = single.statement, {array.name for array in single.context.spec.arrays}
+    statement, taken = single.statement, taken_names(single.context.spec)
     temporaries: dict[Expr, Temporary] = {}
     for reduction in stored:
         indices = tuple(index for index in statement.indices if index.name in free_indices(reduction))

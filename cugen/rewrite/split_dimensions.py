@@ -19,7 +19,7 @@ from functools import partial, reduce
 from itertools import permutations
 from math import inf
 
-from cugen.rewrite.temporaries import fresh
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -87,7 +87,7 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
     as the keys of grouped-query attention. But for indices whose value is the result of an argmax or argmin."""
     if spec.array(statement.target).is_temporary or any(isinstance(node, Scan) for node in walk(statement.value)):
         return statement
-    taken = {*_indices(statement), *params, *(array.name for array in spec.arrays)}
+    taken = taken_names(spec, _indices(statement).values())
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
     summed = {index for node in reductions if node.kind == "sum" for index in node.indices}
     positions = {index for node in reductions if node.is_position for index in node.indices}

@@ -17,8 +17,9 @@ from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import collected
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.fuse_dimensions import delinearised, product
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, conjunction, walk
 from cugen.spec.model import Statement
 from cugen.spec.prove.affine import text_of
@@ -60,8 +61,8 @@ class ReductionSplitter:
     ) -> None:
         self.statement, self.context, self.stages, self.origins = statement, context, stages, origins
         self.parts, self.aligned, self.is_open = parts, aligned, is_open
-        self.taken = {array.name for array in context.spec.arrays} | set(origins)
-        self.taken |= {index.name for indices in (*stages, statement.indices) for index in indices}
+        in_use = (index for indices in (*stages, statement.indices) for index in indices)
+        self.taken = taken_names(context.spec, in_use) | set(origins)
         self.part = fresh("part", self.taken)
         self.temporaries: list[Temporary] = []
 

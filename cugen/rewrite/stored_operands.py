@@ -25,8 +25,9 @@ from cugen.plan.request import Request, Single, Steps
 from cugen.plan.subscripts import type_range
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import converted, replaced
@@ -65,7 +66,7 @@ def _steps(
     matrices: list[Temporary] = []
     reads: dict[Expr, Expr] = {}
     indices = {index.name: index for index in _indices(statement, reduction)}
-    taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars), *indices}
+    taken = taken_names(spec, indices.values())
     for value, dimensions in stored.items():
         # Both factors of `x[n, i] * x[n, j]` are one matrix.
         shared = next(filter(None, (matrix.read_of(value, indices) for matrix in matrices)), None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.machine import Device
+from cugen.machine.latency import STORING_LAUNCH_SECONDS
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, walk
@@ -15,7 +16,6 @@ from cugen.spec.rewriting import rename
 
 MAX_TEMPORARY_BYTES = 1 << 29  # of an operand, or of partial results, that a rewriting stores (heuristic)
 MAX_OPERAND_BYTES = 1 << 31  # where a thread would loop over the terms of a result without it (heuristic)
-LAUNCH_SECONDS = 2.8e-6  # of a copy before a GEMM (measured on an H100)
 _COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 
 
@@ -67,7 +67,7 @@ def steps_of(
 
 def storing_seconds(copied_bytes: int, device: Device) -> float:
     """Seconds of a further launch that reads and writes so many bytes each."""
-    return LAUNCH_SECONDS + 2 * copied_bytes / (_COPY_EFFICIENCY * device.bandwidth)
+    return STORING_LAUNCH_SECONDS + 2 * copied_bytes / (_COPY_EFFICIENCY * device.bandwidth)
 
 
 def last_request(single: Single, steps: Steps) -> Request:
@@ -80,11 +80,3 @@ def last_single(single: Single, steps: Steps) -> Single:
     spec = single.context.spec
     context = make_context(replace(spec, arrays=(*spec.arrays, *steps.temporaries)))
     return replace(single, context=context, statement=steps.statements[-1])
-
-
-def fresh(name: str, taken: set[str]) -> str:
-    """The name, or with underscores the first that is not taken; it is taken from then on."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
+from operator import is_
 from typing import Any
 
 from cugen.machine import architecture_specific
@@ -302,6 +304,11 @@ class Spec:
     def scalar(self, name: str) -> Scalar:
         """The scalar of that name; StopIteration if there is none."""
         return next(s for s in self.scalars if s.name == name)
+
+    def with_statements(self, statements: Sequence[Statement]) -> Spec:
+        """The spec with other statements; the same object if these are the same objects."""
+        is_same = len(statements) == len(self.statements) and all(map(is_, statements, self.statements))
+        return self if is_same else replace(self, statements=tuple(statements))
 
     def for_device(self, capability: str) -> Spec:
         """The spec for a device of this compute capability, such as `sm_90`. One that states no target takes the

@@ -14,7 +14,7 @@ from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.lock import Schedules, completed, filled
 from cugen.schedule.planner import answers, make_plan, requests
 from cugen.schedule.runs import group
-from cugen.schedule.splitting.canonical_form import with_hoisted_reductions
+from cugen.schedule.splitting.hoisting import with_hoisted_reductions
 from cugen.spec.model import Schedule, Spec
 
 MAX_CANDIDATES = 20_000  # candidates per spec (heuristic: bounds the time to list them)

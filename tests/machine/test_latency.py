@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.machine import default_device, device, known_devices, known_targets
-from cugen.machine.latency import memory_latency
+from cugen.machine.latency import issue_rate, memory_latency
 
 
 @pytest.mark.parametrize("name", known_devices())
@@ -43,3 +43,8 @@ def test_the_default_device_of_a_target_has_its_capability_or_is_none():
         "sm_90": "H200",
     }
     assert actual["sm_52"] is None
+
+
+@pytest.mark.parametrize("name", ["V100", "A100", "H200"])
+def test_all_schedulers_issue_fmas_at_the_published_peak(name):
+    assert issue_rate(device(name)) * 32 * 2 == pytest.approx(device(name).peak())

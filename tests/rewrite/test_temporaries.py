@@ -5,7 +5,7 @@ from __future__ import annotations
 from cugen.plan.context import make_context
 from cugen.rewrite.align_reductions import with_common_indices
 from cugen.rewrite.fuse_dimensions import joined_name, with_fused_dimensions
-from cugen.rewrite.temporaries import fresh, steps_of, temporary
+from cugen.rewrite.temporaries import steps_of, temporary
 from cugen.spec.expressions import Const, Index, IndexValue
 from cugen.spec.load import load_text
 from cugen.spec.types import INT64
@@ -42,12 +42,6 @@ def test_the_steps_of_temporaries_are_open_unless_they_are_tuned():
     steps = steps_of(temporaries, statement, tuned=("t",))
     assert [s.target for s in steps.statements] == ["t", "u", "y"]
     assert (steps.open, steps.tuned, steps.again) == (("u",), ("t",), ())
-
-
-def test_a_fresh_name_is_taken():
-    taken = {"t", "t_"}
-    assert fresh("t", taken) == "t__"
-    assert "t__" in taken
 
 
 def test_the_same_statements_are_fused_once():

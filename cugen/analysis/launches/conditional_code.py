@@ -14,6 +14,7 @@ import sympy
 
 from cugen.analysis.totals.sites import THREAD, ProgramPoint, Step
 from cugen.machine import Target, is_known
+from cugen.machine.functions import EXTREMUM_INSTRUCTIONS
 from cugen.plan.intervals import fits
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Component, Element, IndexLocal, Shuffled
@@ -31,7 +32,6 @@ _MANY = 1 << 10  # instructions: of what is never cheap
 _SINGLE = ("add", "sub", "mul", "fma", "neg", "abs", "floor", "ceil", "round", "trunc", "fmax")
 _LOGIC = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "bitand", "bitor", "bitxor", "invert")
 _EXTREMA = ("maximum", "minimum")
-_EXTREMUM_INSTRUCTIONS = 3  # with its NaN check, where the target has no instruction for it
 _WIDE_PRODUCT_INSTRUCTIONS = 4  # of 64-bit integers
 # Functions of several instructions without a branch.
 _STRAIGHT = {
@@ -187,11 +187,12 @@ def _of_conversion(dtype: DType) -> int:
 
 
 def _of(op: Op) -> int:
+    """An upper bound on all targets, where `operation_instructions` has the rounded count on one."""
     dtype = op.args[0].dtype
     if op.name in ("floordiv", "mod") or op.name not in (*_SINGLE, *_LOGIC, *_EXTREMA):
         return _MANY if not _multiplies(op) else 1
     if op.name in _EXTREMA and dtype.is_float:
-        return _EXTREMUM_INSTRUCTIONS
+        return EXTREMUM_INSTRUCTIONS
     if op.name == "mul" and dtype.is_integer and dtype.bits == 64:
         return _WIDE_PRODUCT_INSTRUCTIONS
     is_narrow = dtype.kind in (Kind.INT, Kind.UINT) and dtype.bits < 32

@@ -152,7 +152,8 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
 
 
 def _of_functions(step: Step) -> int:
-    """The instructions of a node's functions after the first of each."""
+    """The instructions of a node's functions after the first of each. Literal powers are multiplications in a plan, and
+    extrema count as one instruction, as on recent targets."""
     operations = (leaf for value in values_of(step.node) for leaf in walk(value) if isinstance(leaf, Op))
     return sum(FUNCTION_INSTRUCTIONS.get(op.name, 1) - 1 for op in operations if op.dtype.is_float)
 

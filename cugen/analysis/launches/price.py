@@ -13,12 +13,12 @@ from cugen.analysis.launches.facts import Facts, facts
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.verdicts.report import UNKNOWN_LOCALITY, AccessReport, KernelReport, analyze_kernel
 from cugen.machine import Device, default_device
-from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
+from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.kernel import Plan
 
 _BLOCK_CYCLES = 1.2  # between two blocks' starts (measured on H200: 3,000,017 blocks in 1808 us, 500,009 in 305)
-_L2_TO_DRAM_BANDWIDTH = 3  # ratio of bandwidths (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Price:
     @property
     def bound(self) -> Price:
         """The bound as a price: not less than an empty kernel takes."""
-        seconds = max(self.bound_seconds, LAUNCH_SECONDS)
+        seconds = max(self.bound_seconds, EMPTY_LAUNCH_SECONDS)
         return Price(seconds, self.bound_seconds, self.compulsory, self.compulsory, "", self.bound_limiter)
 
 
@@ -98,11 +98,10 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
             cycles += report.totals.wavefronts if report.space == "shared" else report.totals.requests
     latency = memory_latency(device)
     peak = launch.roofline.peak if launch.roofline else device.peak()
-    issue_slots = device.sms * latency.schedulers * latency.clock / latency.issue_cycles
     on_chip = {
-        "L2": sectors * SECTOR_BYTES / (device.bandwidth * _L2_TO_DRAM_BANDWIDTH),
+        "L2": sectors * SECTOR_BYTES / (device.bandwidth * L2_TO_DRAM_BANDWIDTH),
         "shared and constant memory": cycles / (device.sms * latency.clock),
-        "instructions": launch.instructions / issue_slots,
+        "instructions": launch.instructions / issue_rate(device),
         "arithmetic": done.all_flop / peak,
     }
     uneven = -(-blocks // device.sms) * device.sms / blocks
@@ -110,7 +109,7 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
     in_flight = loads.bandwidth_share if loads else 1.0
     limits = {name: seconds * uneven for name, seconds in on_chip.items()}
     limits |= {"the start of blocks": blocks * _BLOCK_CYCLES / latency.clock}
-    limits |= {"memory": traffic.touched / (device.bandwidth * in_flight), "launch": LAUNCH_SECONDS}
+    limits |= {"memory": traffic.touched / (device.bandwidth * in_flight), "launch": EMPTY_LAUNCH_SECONDS}
     bounds = {"memory": traffic.compulsory / device.bandwidth, "arithmetic": done.all_flop / peak}
     return Price(
         seconds=max(limits.values()),

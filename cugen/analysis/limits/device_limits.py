@@ -13,7 +13,7 @@ from cugen.analysis.limits.findings import TOLERANCE, Finding, LaunchLimits, num
 from cugen.analysis.totals.budget import Unknown
 from cugen.analysis.totals.sites import SPIN_WAIT
 from cugen.machine import device as known_device
-from cugen.machine.latency import LAUNCH_SECONDS
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.spec.expressions import NOWHERE
 
@@ -93,7 +93,7 @@ class DeviceGate(LaunchLimits):
         price = self._price()
         if not 0 < blocks < sms or isinstance(price, str) or price.limiter in ("launch", "memory"):
             return False
-        return price.seconds > _WORTHWHILE * max(LAUNCH_SECONDS, price.seconds * blocks / sms)
+        return price.seconds > _WORTHWHILE * max(EMPTY_LAUNCH_SECONDS, price.seconds * blocks / sms)
 
     def _waves(self) -> Iterator[Finding]:
         limit, waves = self.check.waves, self.facts.waves

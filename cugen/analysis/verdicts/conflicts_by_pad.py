@@ -30,16 +30,6 @@ class PaddedAccess:
     formula: str
 
 
-@dataclass(frozen=True)
-class BestPad:
-    """Smallest pad of minimum cost; `cost` and `ideal` are wavefronts over the launch of all accesses to the tile."""
-
-    pad: int
-    cost: int
-    ideal: int
-    why: str
-
-
 def conflicts_by_pad(
     kernel: Kernel, tile: str, target: Target | str, params: Mapping[str, int], *, bank_bytes: int | None = None
 ) -> tuple[tuple[int, int, int], ...]:
@@ -49,21 +39,6 @@ def conflicts_by_pad(
     ValueError for an unknown tile; Unknown where an access to it can't be counted.
     """
     return _sums_by_pad(padded_accesses(kernel, tile, target, params, bank_bytes=bank_bytes))
-
-
-def best_pad(
-    kernel: Kernel, tile: str, target: Target | str, params: Mapping[str, int], *, bank_bytes: int | None = None
-) -> BestPad:
-    """Smallest pad at which every access to the tile is ideal, else the cheapest."""
-    accesses = padded_accesses(kernel, tile, target, params, bank_bytes=bank_bytes)
-    pad, cost, ideal = min(_sums_by_pad(accesses), key=lambda row: (row[1], row[0]))
-    formulas = "; ".join(f"{access.text}: {access.formula}" for access in accesses)
-    if cost == ideal:
-        return BestPad(pad, cost, ideal, f"with pad {pad} every access is ideal: {formulas}")
-    ratio = f"{cost / ideal:.3g}" if ideal else "0"
-    return BestPad(
-        pad, cost, ideal, f"no pad makes every access ideal; {pad} costs least, {ratio} of the ideal: {formulas}"
-    )
 
 
 def padded_accesses(

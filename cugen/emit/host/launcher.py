@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -23,6 +23,7 @@ from cugen.plan.names import Names
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, bounds, integer
 from cugen.plan.textures.limits import limits
 from cugen.spec.expressions import Expr, ParamValue, walk
+from cugen.spec.model import Array as DeclaredArray
 from cugen.spec.model import Param, Spec
 
 _ALLOCATIONS = {
@@ -144,86 +145,85 @@ class _Texts:
 
 def make_launcher(context: Context, plan: Plan) -> Launcher:
     """The host function of a plan. Parameters are in the order of the spec: arrays, scalars, params."""
-    spec, texts = context.spec, _Texts(context)
-    dynamic = [param for param in spec.params if param.is_dynamic]
+    spec, texts, local = context.spec, _Texts(context), Names(context.names)
     arrays = [a for a in spec.arrays if a.role in ("input", "output", "inout")]
     scalars = [s for s in spec.scalars if s.value is None]
+    sizes = [context.symbols[param.name].name for param in spec.params if param.is_dynamic]
     parameters = [
         f"{'const ' if array.role == 'input' else ''}{c_name(array.dtype)}* {_parameter(context, array.name)}"
         for array in arrays
     ]
     parameters += [f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}" for scalar in scalars]
-    dynamic_sizes = [context.symbols[param.name].name for param in dynamic]
-    parameters += [f"int {size}" for size in dynamic_sizes]
-    aligned: defaultdict[int, list[str]] = defaultdict(list)
-    for array in arrays:
-        if (alignment := _alignment(plan, array.name)) > array.dtype.bytes:
-            aligned[alignment].append(_parameter(context, array.name))
-    notes = [f"Must be aligned to {alignment} bytes: {', '.join(names)}." for alignment, names in aligned.items()]
-    notes += [
-        f"{_parameter(context, array.name)} is in {_ALLOCATIONS[array.memory.allocation]}."
-        for array in arrays
-        if array.memory.allocation != "device"
-    ]
-    if plan.workspace:
-        parameters.append("void* workspace")
-        notes.append("`workspace` may be null: the launch then allocates and frees one, stream-ordered.")
-    if plan.uploads:
-        constants = ", ".join(upload.parameter for upload in plan.uploads)
-        notes.append(
-            f"Constants ({constants}) belong to the device: calls of several streams or threads run one after another."
-        )
-        notes.append("A CUDA graph of such calls must not run beside others, or beside calls.")
-    checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
-    conditions = [requirement.condition for requirement in spec.require]
-    checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
-    row = target(spec.target)
-    checks += [
-        f"{texts.size(limit.value)} > {limit.maximum}"
-        for texture in context.textures
-        for limit in limits(context.texture_sizes(texture), row)
-        if bounds(limit.value, dict(context.ranges))[1] > limit.maximum
-    ]
+    parameters += [f"int {name}" for name in sizes]
+    checks = tuple(_argument_checks(context, texts))
     textures = tuple(_texture(context, texture, texts) for texture in context.textures)
-    if textures:
-        names = ", ".join(texture.parameter for texture in context.textures)
-        notes.append(
-            f"Texture objects of {names}: one is made for each address on a device, and kept until the process ends."
-        )
-    grids = [check for kernel in plan.kernels for check in _grid_checks(context, kernel, texts)]
-    checks += dict.fromkeys(grids)
-    if grids:
-        largest = " x ".join(str(limit) for limit in target(spec.target).grid)
-        notes.append(f"Sizes that need a grid of more than {largest} blocks are refused, with cudaErrorInvalidValue.")
-    local = Names(context.names)
+    grids = dict.fromkeys(check for kernel in plan.kernels for check in _grid_checks(context, kernel, texts))
     buffers, zeros, total, size_params = _workspace(context, plan, texts)
     maps = plan.tensor_maps()
     tensor_maps = tuple(_tensor_map(context, array, name, texts) for array, name in maps.items())
     launches = tuple(_launch(context, kernel, maps, texts) for kernel in plan.kernels)
-    types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
+    dtypes = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
     return Launcher(
-        spec.kernel,
-        tuple(parameters),
-        tuple(checks),
-        tuple(_upload(context, upload) for upload in plan.uploads),
-        local.allocate("lock"),
-        local.allocate("launched"),
-        textures,
-        tensor_maps,
-        launches,
-        buffers,
-        zeros,
-        total,
-        ", ".join(f"int {size}" for size in dynamic_sizes) or "void",
-        ", ".join(f"int {size}" if size in size_params else f"int /* {size} */" for size in dynamic_sizes) or "void",
-        ", ".join(dynamic_sizes),
-        frozenset(texts.symbols),
-        tuple(texts.functions),
-        tuple(dict.fromkeys(header for dtype in types if (header := header_of(dtype)))),
-        tuple(dict.fromkeys(line for dtype in types if (line := declaration_in_c(dtype)))),
-        tuple(notes),
-        plan.kernels[0].threads if is_chosen(spec, plan) else 0,
+        name=spec.kernel,
+        parameters=(*parameters, *(["void* workspace"] if plan.workspace else [])),
+        checks=(*checks, *grids),
+        uploads=tuple(_upload(context, upload) for upload in plan.uploads),
+        lock=local.allocate("lock"),
+        launched=local.allocate("launched"),
+        textures=textures,
+        tensor_maps=tensor_maps,
+        launches=launches,
+        workspace=buffers,
+        zeros=zeros,
+        workspace_total=total,
+        size_parameters=", ".join(f"int {name}" for name in sizes) or "void",
+        size_definition=", ".join(f"int {n}" if n in size_params else f"int /* {n} */" for n in sizes) or "void",
+        size_arguments=", ".join(sizes),
+        symbols=frozenset(texts.symbols),
+        functions=tuple(texts.functions),
+        includes=tuple(dict.fromkeys(header for dtype in dtypes if (header := header_of(dtype)))),
+        lines_in_c=tuple(dict.fromkeys(line for dtype in dtypes if (line := declaration_in_c(dtype)))),
+        notes=tuple(_notes(context, plan, arrays, checks_grids=bool(grids))),
+        block_threads=plan.kernels[0].threads if is_chosen(spec, plan) else 0,
     )
+
+
+def _argument_checks(context: Context, texts: _Texts) -> Iterator[str]:
+    """The conditions in C under which arguments are refused, but for those of grids."""
+    spec = context.spec
+    yield from (_check(param, context.symbols[param.name].name) for param in spec.params if param.is_dynamic)
+    for requirement in spec.require:
+        if _is_open(context, requirement.condition):
+            yield f"!({texts.condition(requirement.condition)})"
+    for texture in context.textures:
+        for limit in limits(context.texture_sizes(texture), target(spec.target)):
+            if bounds(limit.value, dict(context.ranges))[1] > limit.maximum:
+                yield f"{texts.size(limit.value)} > {limit.maximum}"
+
+
+def _notes(context: Context, plan: Plan, arrays: Sequence[DeclaredArray], *, checks_grids: bool) -> Iterator[str]:
+    """What callers must know, for the comment of the declaration."""
+    aligned: defaultdict[int, list[str]] = defaultdict(list)
+    for array in arrays:
+        if (alignment := _alignment(plan, array.name)) > array.dtype.bytes:
+            aligned[alignment].append(_parameter(context, array.name))
+    for alignment, names in aligned.items():
+        yield f"Must be aligned to {alignment} bytes: {', '.join(names)}."
+    for array in arrays:
+        if array.memory.allocation != "device":
+            yield f"{_parameter(context, array.name)} is in {_ALLOCATIONS[array.memory.allocation]}."
+    if plan.workspace:
+        yield "`workspace` may be null: the launch then allocates and frees one, stream-ordered."
+    if plan.uploads:
+        uploaded = ", ".join(upload.parameter for upload in plan.uploads)
+        yield f"Constants ({uploaded}) belong to the device: calls of several streams or threads run one after another."
+        yield "A CUDA graph of such calls must not run beside others, or beside calls."
+    if context.textures:
+        used = ", ".join(texture.parameter for texture in context.textures)
+        yield f"Texture objects of {used}: one is made for each address on a device, and kept until the process ends."
+    if checks_grids:
+        largest = " x ".join(str(limit) for limit in target(context.spec.target).grid)
+        yield f"Sizes that need a grid of more than {largest} blocks are refused, with cudaErrorInvalidValue."
 
 
 def is_chosen(spec: Spec, plan: Plan) -> bool:

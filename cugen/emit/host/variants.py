@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from cugen.abi import wording
 from cugen.abi.choice import BlockCost
@@ -142,76 +143,90 @@ def variants_headers(siblings: Siblings, entries: Sequence[Entry], api: Api = RU
 
     Variants for fewer sizes are tried first. Of those for the same sizes the one that takes least is used; where the
     cost of one is unknown the largest that fits, of equal ones the first in the document."""
-    first, spec = entries[0], siblings.specs[0]
-    choosing, parameters = _choosing(entries), _size_parameters(entries)
-    cases = _cases(entries, choosing)
-    ordered = [entry for case in cases for entry in case.entries]
-    deduced = {name: extent for name, extent in reversed(first.extents) if name in parameters}
-    costs = [entry.cost for case in cases if case.is_modelled for entry in case.entries if entry.cost is not None]
-    given = [size for size in parameters if size in choosing or any(size in cost.sizes for cost in costs)]
-    workspace = any(entry.has_workspace for entry in entries)
-    names = Names()
-    for argument in (*(name for _, name in first.arguments), *parameters):
-        names.allocate(argument)
-    local = {name: names.allocate(name) for name in _LOCALS}
-    resources = [key for key in UNITS if any(key in entry.demand.amounts() for entry in ordered)]
-    limits = {key: names.allocate(_VARIABLES[key]) for key in resources}
-    choice = [*given, f"&{local['variant']}"]
-    sizes = [f"int {size}" for size in parameters]
-    reason = f"std::string* {local['reason']}"
-    last = [*([_WORKSPACE] if workspace else []), f"{api.stream_type} stream"]
-    shared = {
-        "api": api,
-        "name": siblings.name,
-        "origin": harmless(spec.file) or "a spec",
-        "version": __version__,
-        "target": spec.target,
-        "includes": [entry.name for entry in entries],
-        **local,
-    }
-    header = {
-        "rule": _rule(cases, by_size=bool(choosing)),
-        "lines": [f"{entry.name}: {_sizes_of(entry, choosing)}{entry.demand}" for entry in ordered],
-        "choosing_parameters": ", ".join(
-            [*(f"long long {size}" for size in given), f"int* {local['variant']}", reason]
-        ),
-        "queries": [
-            *((limits[key], api.limits[key]) for key in resources),
-            *([(local["sms"], api.sms)] if costs else []),
-        ],
-        "headers": [*(["algorithm"] if workspace or costs else []), "string"],
-        "is_modelled": bool(costs),
-        "saturating": _double(costs[0].block.saturating) if costs else "",  # of one target, so the same for all
-        "by_size": bool(choosing),
-        "cases": [_completed(case, ordered, limits) for case in cases],
-        "no_variant": _no_variant(siblings.name, choosing, [case.entries[0] for case in cases]) if choosing else "",
-        "size_parameters": ", ".join(sizes) or "void",
-        "workspaces": [
-            (case.condition, _size_call(entry)) for case in cases for entry in case.entries if entry.has_workspace
-        ],
-        "notes": list(dict.fromkeys(note for entry in entries for note in entry.notes)),
-        "parameters": ", ".join([*(text for text, _ in first.arguments), *sizes, *last, f"{reason} = nullptr"]),
-        "choice": ", ".join(choice),
-        "calls": _labelled(_call(entry, [name for _, name in entry.arguments]) for entry in ordered),
-    }
-    typed_header = {
-        "typed_parameters": ", ".join(
-            [
-                *(text for text in first.typed.parameters if _declared(text) not in parameters),
-                *(f"long long {size}" for size in parameters if size not in deduced),
-                *last,
-            ]
-        ),
-        "typed_sizes": [(size, deduced[size]) for size in given if size in deduced],
-        "choice_of_spans": ", ".join([*choice, f"&{local['reason']}"]),
-        "typed_calls": _labelled(_typed_call(entry) for entry in ordered),
-        "codes": {"param": PARAM_REFUSED, "limit": OVER_A_LIMIT},
-    }
-    env = environment()
+    launcher, env = _CommonLauncher(siblings, entries, api), environment()
+    shared = launcher.shared()
     return VariantsHeaders(
-        tidy(env.get_template("variants.h.j2").render(shared | header)),
-        tidy(env.get_template("variants.hpp.j2").render(shared | typed_header)),
+        tidy(env.get_template("variants.h.j2").render(shared | launcher.header())),
+        tidy(env.get_template("variants.hpp.j2").render(shared | launcher.typed_header())),
     )
+
+
+class _CommonLauncher:
+    """The launcher that chooses among variants, and the variables of its templates."""
+
+    def __init__(self, siblings: Siblings, entries: Sequence[Entry], api: Api) -> None:
+        self._siblings, self._entries, self._api = siblings, entries, api
+        self._choosing, self._parameters = _choosing(entries), _size_parameters(entries)
+        self._cases = _cases(entries, self._choosing)
+        self._ordered = [entry for case in self._cases for entry in case.entries]
+        modelled = (entry for case in self._cases if case.is_modelled for entry in case.entries)
+        self._costs = [entry.cost for entry in modelled if entry.cost is not None]
+        chosen_by = {*self._choosing, *(size for cost in self._costs for size in cost.sizes)}
+        self._given = [size for size in self._parameters if size in chosen_by]  # sizes that decide the variant
+        names = Names()
+        for argument in (*(name for _, name in entries[0].arguments), *self._parameters):
+            names.allocate(argument)
+        self._local = {name: names.allocate(name) for name in _LOCALS}
+        resources = [key for key in UNITS if any(key in entry.demand.amounts() for entry in self._ordered)]
+        self._limits = {key: names.allocate(_VARIABLES[key]) for key in resources}
+        self._has_workspace = any(entry.has_workspace for entry in entries)
+        self._last = [*([_WORKSPACE] if self._has_workspace else []), f"{api.stream_type} stream"]
+        self._choice = [*self._given, f"&{self._local['variant']}"]
+
+    def shared(self) -> dict[str, Any]:
+        """Variables of both headers."""
+        spec = self._siblings.specs[0]
+        return {
+            "api": self._api,
+            "name": self._siblings.name,
+            "origin": harmless(spec.file) or "a spec",
+            "version": __version__,
+            "target": spec.target,
+            "includes": [entry.name for entry in self._entries],
+            **self._local,
+        }
+
+    def header(self) -> dict[str, Any]:
+        """Variables of the C header, which defines the choice."""
+        cases, local, by_size = self._cases, self._local, bool(self._choosing)
+        sizes, reason = [f"int {size}" for size in self._parameters], f"std::string* {local['reason']}"
+        texts, costs = [text for text, _ in self._entries[0].arguments], self._costs
+        choosing = [*(f"long long {size}" for size in self._given), f"int* {local['variant']}", reason]
+        queries = [(variable, self._api.limits[key]) for key, variable in self._limits.items()]
+        with_workspace = [(case, entry) for case in cases for entry in case.entries if entry.has_workspace]
+        smallest = [case.entries[0] for case in cases]
+        return {
+            "rule": _rule(cases, by_size=by_size),
+            "lines": [f"{entry.name}: {_sizes_of(entry, self._choosing)}{entry.demand}" for entry in self._ordered],
+            "choosing_parameters": ", ".join(choosing),
+            "queries": [*queries, *([(local["sms"], self._api.sms)] if costs else [])],
+            "headers": [*(["algorithm"] if self._has_workspace or costs else []), "string"],
+            "is_modelled": bool(costs),
+            "saturating": _double(costs[0].block.saturating) if costs else "",  # of one target, so the same for all
+            "by_size": by_size,
+            "cases": [_completed(case, self._ordered, self._limits) for case in cases],
+            "no_variant": _no_variant(self._siblings.name, self._choosing, smallest) if by_size else "",
+            "size_parameters": ", ".join(sizes) or "void",
+            "workspaces": [(case.condition, _size_call(entry)) for case, entry in with_workspace],
+            "notes": list(dict.fromkeys(note for entry in self._entries for note in entry.notes)),
+            "parameters": ", ".join([*texts, *sizes, *self._last, f"{reason} = nullptr"]),
+            "choice": ", ".join(self._choice),
+            "calls": _labelled(_call(entry, [name for _, name in entry.arguments]) for entry in self._ordered),
+        }
+
+    def typed_header(self) -> dict[str, Any]:
+        """Variables of the C++ header, whose spans have the sizes that are extents."""
+        first, parameters = self._entries[0], self._parameters
+        deduced = {name: extent for name, extent in reversed(first.extents) if name in parameters}
+        spans = [text for text in first.typed.parameters if _declared(text) not in parameters]
+        open_sizes = [f"long long {size}" for size in parameters if size not in deduced]
+        return {
+            "typed_parameters": ", ".join([*spans, *open_sizes, *self._last]),
+            "typed_sizes": [(size, deduced[size]) for size in self._given if size in deduced],
+            "choice_of_spans": ", ".join([*self._choice, f"&{self._local['reason']}"]),
+            "typed_calls": _labelled(_typed_call(entry) for entry in self._ordered),
+            "codes": {"param": PARAM_REFUSED, "limit": OVER_A_LIMIT},
+        }
 
 
 def _choosing(entries: Sequence[Entry]) -> list[str]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 from cugen.plan.memory import Array
 from cugen.plan.request import Request, Single, Steps
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import replaced
 
@@ -48,8 +49,7 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     filters = single.context.arrays[convolution.filters.array]
     filters_order = _filters_order(convolution, filters, channels_last=is_last or moves)
     spec = single.context.spec
-    taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
-    taken |= {index.name for index in (*single.statement.indices, convolution.channel, *convolution.taps)}
+    taken = taken_names(spec, (*single.statement.indices, convolution.channel, *convolution.taps))
     copies: list[Temporary] = []
     reads: dict[Expr, Expr] = {}
     for read, order in (

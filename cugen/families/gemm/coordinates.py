@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import sympy
 
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.k_range import BlockExtent, KBounds
-from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
 from cugen.plan.lowering.expressions import Lowering

@@ -31,7 +31,7 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
-from cugen.rewrite.temporaries import fresh
+from cugen.rewrite.fresh_names import fresh
 from cugen.spec.expressions import Expr, Index, IndexValue, Local, Op, Read, Reduce
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import FLOAT32, UINT32

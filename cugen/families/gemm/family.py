@@ -9,7 +9,8 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.channels_last import with_channels_last
-from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm.config import MIN_EXTENT_FOR_REGISTER_TILES, TILE, TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.k_range import grows_with
-from cugen.families.contraction.recognition import Contraction
 from cugen.families.gemm.config import WARP, Stores, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.k_major import pipeline_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.pieces.blocks import define_size
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Define, Section

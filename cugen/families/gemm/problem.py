@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.tensor_cores import MMA_N
-from cugen.families.gemm.term_cost import fma_cost, term_instructions, term_registers
+from cugen.families.gemm.term_cost import term_instructions, term_registers
 from cugen.families.gemm.tile_layout import OperandTile
 from cugen.machine import Device, Target
 from cugen.machine.devices import modelled_device
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_contiguous, stored_width, widest
 from cugen.plan.alignment import divisor
+from cugen.plan.lowering.instructions import issue_slots
 from cugen.spec.expressions import Index
 
 # Registers of a thread besides accumulators and fragments, as ptxas allocates them for sm_90.
@@ -87,7 +88,7 @@ def problem_of(contraction: Contraction) -> Problem:
         operands=operands,
         output_bytes=contraction.context.arrays[output].dtype.bytes,
         accumulator_bytes=max(reduction.dtype.bytes for reduction in contraction.reductions),
-        fma_cost=fma_cost(dtype, device_of(target)) * instructions,
+        fma_cost=issue_slots(dtype, device_of(target)) * instructions,
         conversion_cost=1.0 if any(operand.element_bytes < dtype.bytes for operand in operands) else 0.0,
         mma_cost=tensor_cores.mma_cost(device_of(target), tensor_cores.instruction_of(contraction)),
         sums=len(contraction.reductions),

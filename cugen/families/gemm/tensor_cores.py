@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import WARP, Cores, TileConfig, with_lane_layout
 from cugen.machine import Device, target
 from cugen.machine.mma import WORD_BYTES, MmaInstruction, instruction_for, issue_rate

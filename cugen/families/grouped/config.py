@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cugen.families.grouped.recognition import column_of, widest
 from cugen.machine.devices import PLANNING_DEVICE, Device
-from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.table import target
 from cugen.machine.target import STATIC_SHARED_BYTES
@@ -159,8 +159,8 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
     computed = waves * max(issued, cycles) / latency.clock
     moved = _bytes(problem, config) / (device.bandwidth * _bandwidth_share(problem, config, blocks, resident))
     results = problem.planned_count(problem.rows) * problem.bin_count * problem.bin_bytes
-    second = LAUNCH_SECONDS + 2 * parts * results / device.bandwidth if parts > 1 else 0.0
-    return max(computed, moved, LAUNCH_SECONDS) + second
+    second = EMPTY_LAUNCH_SECONDS + 2 * parts * results / device.bandwidth if parts > 1 else 0.0
+    return max(computed, moved, EMPTY_LAUNCH_SECONDS) + second
 
 
 def _bandwidth_share(problem: KeyedProblem, config: GroupedConfig, blocks: int, resident: int) -> float:
@@ -199,10 +199,9 @@ def pays(problem: KeyedProblem, config: GroupedConfig) -> bool:
     """Whether it takes less time than comparing the key of each element with each bin, a vector of columns at once, for
     which all elements are read once for each bin."""
     device = PLANNING_DEVICE
-    latency = memory_latency(device)
     points = problem.planned_count((*problem.rows, *problem.reduced))
     comparisons = points * problem.bin_count * len(problem.terms) / widest(problem, column_of(problem))
     instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
-    by_comparisons = instructions * latency.issue_cycles / (device.sms * latency.schedulers * latency.clock)
+    by_comparisons = instructions / issue_rate(device)
     read = _bytes(problem, replace(config, bins=1, loaded_ahead=True)) / device.bandwidth
-    return seconds(problem, config, part_count(problem, config)) < max(by_comparisons, read, LAUNCH_SECONDS)
+    return seconds(problem, config, part_count(problem, config)) < max(by_comparisons, read, EMPTY_LAUNCH_SECONDS)

@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.machine.latency import LAUNCH_SECONDS, memory_latency
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
 from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.keyed import KeyedProblem
@@ -47,6 +47,6 @@ def pays(problem: KeyedProblem, replicas: int, blocks: int) -> bool:
     by_atomics = wavefronts / (max(min(blocks, device.sms), 1) * latency.clock)
     comparisons = elements * problem.bin_count * sum(len(term.keys) for term in problem.terms)
     instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
-    by_comparisons = instructions * latency.issue_cycles / (device.sms * latency.schedulers * latency.clock)
+    by_comparisons = instructions / issue_rate(device)
     read = sum(problem.arrays[read.array].dtype.bytes for read in problem.reads()) * elements / device.bandwidth
-    return max(by_atomics, read, LAUNCH_SECONDS) < max(by_comparisons, read, LAUNCH_SECONDS)
+    return max(by_atomics, read, EMPTY_LAUNCH_SECONDS) < max(by_comparisons, read, EMPTY_LAUNCH_SECONDS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.families.reduce.kernel import KernelParts, StagedKernel, component, vector_lane
-from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.pieces.block_reduce import Accumulator, SharedPartials, merge
 from cugen.pieces.blocks import define_index
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cugen.families.reduce.columns import ColumnConfig, column_width
-from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.families.reduce.rows import RowConfig, has_scalar_head, row_width
 from cugen.families.reduce.short_rows import ShortRowConfig, short_row_config
 from cugen.machine.devices import PLANNING_DEVICE

@@ -8,7 +8,8 @@ from functools import partial
 from cugen.families.base import Family, Match, Refusal, Refusals, Request
 from cugen.families.reduce.columns import ColumnConfig, ColumnKernel
 from cugen.families.reduce.config import TUNABLES, ThreadConfig, choose_config, is_cached_once, point_count, reasons
-from cugen.families.reduce.recognition import ReductionProblem, match_reductions
+from cugen.families.reduce.problem import ReductionProblem
+from cugen.families.reduce.recognition import match_reductions
 from cugen.families.reduce.rows import RowConfig, RowKernel
 from cugen.families.reduce.short_rows import ShortRowConfig, ShortRowKernel
 from cugen.families.reduce.split import split

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import sympy
 
-from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.pieces.block_reduce import Accumulator, declare_accumulator, new_accumulator
 from cugen.pieces.blocks import define, define_index, define_indices, make_grid, thread
 from cugen.pieces.grid import divides

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from cugen.families.reduce.kernel import KernelParts, LoopRange, StagedKernel
-from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.pieces.block_reduce import WARP, ThreadGroup, group_reduction
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_computed, narrowest, offset_of, to_alignment

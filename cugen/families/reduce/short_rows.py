@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from cugen.families.reduce.kernel import KernelParts, ReductionKernel
-from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable, shared_loop_variable, unrolled

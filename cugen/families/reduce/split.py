@@ -15,7 +15,8 @@ from cugen.families.reduce.config import (
     part_block,
     point_count,
 )
-from cugen.families.reduce.recognition import ReductionProblem, Stage, match_reductions
+from cugen.families.reduce.problem import ReductionProblem, Stage
+from cugen.families.reduce.recognition import match_reductions
 from cugen.families.reduce.rows import RowConfig
 from cugen.families.reduce.short_rows import ShortRowConfig
 from cugen.families.reduce.window_columns import with_stored_columns

@@ -16,7 +16,8 @@ from math import prod
 from cugen.families.reduce.rows import RowConfig
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.request import Single, Steps
-from cugen.rewrite.temporaries import fresh, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import steps_of, temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.prove.affine import Variable, affine_form, atom_form
@@ -42,12 +43,13 @@ def with_stored_columns(single: Single, config: RowConfig) -> Steps | None:
     if not statement.indices or single.schedule != Schedule():
         return None
     for along in reduction.indices:
+        taken = taken_names(single.context.spec, (*statement.indices, *reduction.indices))
         others = tuple(index for index in reduction.indices if index != along)
-        column = Index(fresh("column", _taken(single)), product(statement.indices[-1].extent, along.extent))
+        column = Index(fresh("column", taken), product(statement.indices[-1].extent, along.extent))
         body = _body_of_columns(reduction, along, column, single)
         if body is None or not _is_profitable(reduction, along, config, single):
             continue
-        name = fresh(f"{statement.target}_columns", _taken(single))
+        name = fresh(f"{statement.target}_columns", taken)
         *outer, last = statement.indices
         value = replace(reduction, body=body, indices=others)
         what = f"{reduction.kind} of columns of: {statement.text}"
@@ -57,12 +59,6 @@ def with_stored_columns(single: Single, config: RowConfig) -> Steps | None:
         rows: dict[Expr, Expr] = {reduction: replace(reduction, body=read, indices=(along,))}
         return steps_of([columns], replace(statement, value=replaced(statement.value, rows.get)))
     return None
-
-
-def _taken(single: Single) -> set[str]:
-    spec, statement = single.context.spec, single.statement
-    names = {node.name for node in walk(statement.value) if isinstance(node, IndexValue)}
-    return names | {array.name for array in spec.arrays} | {param.name for param in spec.params}
 
 
 def _body_of_columns(reduction: Reduce, along: Index, column: Index, single: Single) -> Expr | None:

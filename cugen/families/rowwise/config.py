@@ -167,6 +167,7 @@ def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
 
 
 def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowConfig:
+    """The config with vectors of a width, and up to so many values of a row per thread in `registers`."""
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
@@ -201,16 +202,10 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
         overlapped = _overlapped_levels(problem, length, width.count, block_threads)
     if overlapped:
         threads, levels = block_threads, overlapped
-    is_narrow_in_shared = width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED
-    if is_narrow_in_shared and not overlapped and _can_reuse_buffers(problem, as_computed=True):
-        # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
-        shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
-        two_fit = 2 * shared_bytes <= request.target.shared_opt_in
-        float_threads = threads if "threads" in tunables or two_fit else MAX_BLOCK_THREADS
-        slots = -(-length // (float_threads * FLOATS_PER_ACCESS))
-        float_levels = _storage_levels(problem, float_threads * rows, FLOATS_PER_ACCESS, slots, registers)
-        if float_levels[-1].as_computed:
-            threads, levels = float_threads, float_levels
+    elif width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED:
+        as_computed = _levels_as_computed(problem, length, threads, rows, registers)
+        if as_computed is not None:
+            threads, levels = as_computed
             reason = f"{FLOATS_PER_ACCESS} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
             width = Width(FLOATS_PER_ACCESS, reason)
     if not is_known and levels[-1].is_cached:
@@ -221,6 +216,21 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
     is_resident = cluster > 1 and not overlapped and len(levels) == 1 and is_small
     min_blocks = MAX_BLOCK_THREADS // threads if is_resident else 0
     return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
+
+
+def _levels_as_computed(
+    problem: RowProblem, length: int, threads: int, rows: int, registers: int | None
+) -> tuple[int, tuple[StorageLevel, ...]] | None:
+    """The threads of a row of `length` elements and its storage levels with shared buffers of the compute type, which
+    save recomputation; None without such buffers. Blocks have all threads they may unless two fit a multiprocessor."""
+    if not _can_reuse_buffers(problem, as_computed=True):
+        return None
+    shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
+    two_fit = 2 * shared_bytes <= problem.request.target.shared_opt_in
+    threads = threads if "threads" in _tunables(problem.request) or two_fit else MAX_BLOCK_THREADS
+    slots = -(-length // (threads * FLOATS_PER_ACCESS))
+    levels = _storage_levels(problem, threads * rows, FLOATS_PER_ACCESS, slots, registers)
+    return (threads, levels) if levels[-1].as_computed else None
 
 
 def _short_row_block(problem: RowProblem, threads: int, length: int) -> int:

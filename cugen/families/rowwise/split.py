@@ -11,7 +11,8 @@ from cugen.families.rowwise.statements.recognition import NotRowwise, match_rows
 from cugen.families.rowwise.statements.views import fuse_columns
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Single, Steps
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import Temporary, steps_of, temporary
 from cugen.spec.expressions import Expr
 from cugen.spec.rewriting import rebuild
 
@@ -31,7 +32,7 @@ def split(single: Single) -> Steps | None:
     config = choose_config(fused)
     if domain_names != names or not (has_too_few_rows(fused, config) or reloads_single_elements(fused, config)):
         return None
-    taken = {array.name for array in single.context.spec.arrays} | names
+    taken = taken_names(single.context.spec, statement.indices)
     stored: dict[Expr, Expr] = {}
 
     def with_results(expr: Expr) -> Expr:

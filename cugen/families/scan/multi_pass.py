@@ -13,7 +13,8 @@ from cugen.pieces.grid import divides
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine
 from cugen.plan.request import Refusal, Single, Steps
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import Temporary, steps_of, temporary
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -45,9 +46,9 @@ class _MultiPass:
         self.statement, self.length = single.statement, length
         self.along = problem.along
         spec = single.context.spec
-        self.taken = {a.name for a in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+        self.taken = taken_names(spec)
         indices = (*self.statement.indices, *bound_indices(self.statement.value))
-        names = self.taken | {index.name for index in indices}
+        names = taken_names(spec, indices)
         self.tile = fresh("tile", names)
         tiles = Index(self.tile, tile_count(self.along.extent, length))
         rows = (index for index in self.statement.indices if index not in (self.along, problem.fastest))

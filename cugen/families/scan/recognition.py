@@ -14,8 +14,8 @@ from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
+from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.stored.terms import MIN_TERMS
-from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64

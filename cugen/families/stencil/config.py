@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
@@ -23,6 +23,7 @@ from cugen.spec.expressions import Reduce
 _SIZES = (1, 2, 4, 8, 16)
 VECTOR = Tunable("vector", _SIZES, "by alignment", "consecutive outputs of a row per thread")
 ROWS = Tunable("rows", _SIZES, "by footprint", "rows of outputs per thread")
+_TUNABLES = {VECTOR.name, ROWS.name}
 MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes has 16 (heuristic)
 CHANNELS_PER_THREAD = 4  # output channels that share a register window (heuristic)
 MAX_UNSHARED_POINTS = 32  # of a window; a loop over its elements needs no registers (measured on H200)
@@ -66,69 +67,120 @@ class StencilConfig:
 def choose_config(
     request: Request, footprints: Mapping[str, Footprint], channel_reductions: tuple[ChannelReduction, ...] = ()
 ) -> StencilConfig | tuple[Refusal, ...]:
+    """The outputs of a thread and the threads of a block, or why register windows don't compute the statements. Sizes
+    of the schedule are kept; others are halved until windows fit into registers, and share sectors."""
     order = output_order(request, footprints)
     refusals = tuple(schedule_refusals(request, order))
     if refusals:
         return refusals
-    along = order[0].name
-    sizes = dict(request.schedule.thread)
-    tunables = dict(request.schedule.tunables)
+    windows = _Windows(request, footprints, channel_reductions, order)
     max_width, reason = _max_width(request, footprints, order)
-    width = int(tunables.get("vector", sizes.get(along, min(max_width, MAX_DEFAULT_VECTOR))))
-    if width > max_width:
-        return (Refusal(f"a vector of {width} along {along} is too wide: {reason}", "schedule.vector"),)
-    outputs = {along: width}
+    outputs = _requested_outputs(windows, max_width)
+    if outputs[windows.along] > max_width:
+        text = f"a vector of {outputs[windows.along]} along {windows.along} is too wide: {reason}"
+        return (Refusal(text, "schedule.vector"),)
+    sizes, has_tunables = dict(request.schedule.thread), not _TUNABLES.isdisjoint(dict(request.schedule.tunables))
+    free = [name for name in outputs if name not in sizes and not has_tunables]
+    outputs = _fitted(windows, outputs, free)
+    refusal = _window_refusal(windows, outputs, max_width, is_free=len(free) == len(outputs))
+    if refusal is not None:
+        return (refusal,)
+    threads = threads_of(request, order, outputs)
+    others = math.prod(map(request.context.max_extent, order[2:]))
+    in_plane = math.prod(threads.get(index.name, 1) for index in order[:2])
+    is_unasked = request.schedule.family is None and len(free) == len(outputs) and not channel_reductions
+    if is_unasked and in_plane < WARP < others and Reduce not in request.node_kinds():
+        return (Refusal(f"blocks along {' and '.join(threads)} alone would have less than a warp"),)
+    return StencilConfig(order, outputs, threads, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The windows of a statement, by what they cost for a number of outputs per thread."""
+
+    request: Request
+    footprints: Mapping[str, Footprint]
+    channel_reductions: tuple[ChannelReduction, ...]
+    order: tuple[spec.Index, ...]  # of the output's indices, the contiguous one first
+
+    @property
+    def along(self) -> str:
+        return self.order[0].name
+
+    @property
+    def strided(self) -> set[str | None]:
+        """The indices along which windows of adjacent outputs are more than an element apart."""
+        return {axis.index for footprint in self.footprints.values() for axis in footprint.axes if axis.scale > 1}
+
+    def registers(self, outputs: Mapping[str, int]) -> int:
+        return thread_registers(self.request, self.footprints, self.channel_reductions, dict(outputs))
+
+    def sectors(self, outputs: Mapping[str, int]) -> float:
+        return _sectors(self.request, self.footprints, self.along, outputs)
+
+
+def _requested_outputs(windows: _Windows, max_width: int) -> dict[str, int]:
+    """The outputs of a thread by index: those of the schedule, else as many as usually pay."""
+    request, footprints, order = windows.request, windows.footprints, windows.order
+    sizes, tunables = dict(request.schedule.thread), dict(request.schedule.tunables)
+    width = tunables.get("vector", sizes.get(windows.along, min(max_width, MAX_DEFAULT_VECTOR)))
+    outputs = {windows.along: int(width)}
+    if outputs[windows.along] > max_width:  # is refused
+        return outputs
     if len(order) > 1:
         second = order[1].name
         outputs[second] = int(tunables.get("rows", sizes.get(second, _rows(request, footprints, order, outputs))))
     outer = [index.name for index in order[2:] if _halo(footprints, index.name)]
     for name in outer[:1]:
         outputs[name] = sizes.get(name, 4)
-    if channel_reductions:
+    if windows.channel_reductions:
         moved = {axis.index for footprint in footprints.values() for axis in footprint.axes}
         channels = [index for index in order[1:] if index.name not in moved][:1]
         outputs |= {c.name: min(CHANNELS_PER_THREAD, power_of_two(request.context.max_extent(c))) for c in channels}
+    return outputs
 
-    def registers() -> int:
-        return thread_registers(request, footprints, channel_reductions, outputs)
 
-    def sectors(**changed: int) -> float:
-        return _sectors(request, footprints, along, {**outputs, **changed})
+def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) -> dict[str, int]:
+    """The outputs with the `free` ones halved, the slowest index first, until windows fit into registers; then along
+    indices with a stride where windows share too few sectors, or threads would be too few to hide latencies."""
+    fitted, extents = dict(outputs), math.prod(map(windows.request.context.max_extent, windows.order))
 
-    extents = math.prod(map(request.context.max_extent, order))
-    is_free = {name: name not in sizes and tunables.keys().isdisjoint(("vector", "rows")) for name in outputs}
-    for name in reversed(outputs):
-        while is_free[name] and outputs[name] > 1 and registers() > MAX_THREAD_REGISTERS:
-            outputs[name] //= 2
-    strided = {axis.index for footprint in footprints.values() for axis in footprint.axes if axis.scale > 1}
-    for name in (each for each in reversed(outputs) if each in strided and is_free[each]):
-        while outputs[name] > 1 and (
-            sectors() > 1
-            if name == along
-            else extents < MIN_THREADS * math.prod(outputs.values())
-            or sectors() >= sectors(**{name: outputs[name] // 2})  # equal where windows don't overlap
-        ):
-            outputs[name] //= 2
-    if request.schedule.family is None and along in strided and sectors() > MAX_SECTORS_RATIO:
-        return (Refusal("its register windows load more sectors than a load for each point"),)
-    if all(is_free.values()) and registers() > MAX_THREAD_REGISTERS:
-        return (Refusal(f"its windows need {registers()} registers, at most {MAX_THREAD_REGISTERS} fit in a thread"),)
+    def needs_fewer(name: str) -> bool:
+        if name == windows.along:
+            return windows.sectors(fitted) > 1
+        halved = {**fitted, name: fitted[name] // 2}
+        has_few_threads = extents < MIN_THREADS * math.prod(fitted.values())
+        return has_few_threads or windows.sectors(fitted) >= windows.sectors(halved)  # equal without overlap
+
+    slowest_first = [name for name in reversed(fitted) if name in free]
+    for name in slowest_first:
+        while fitted[name] > 1 and windows.registers(fitted) > MAX_THREAD_REGISTERS:
+            fitted[name] //= 2
+    for name in (name for name in slowest_first if name in windows.strided):
+        while fitted[name] > 1 and needs_fewer(name):
+            fitted[name] //= 2
+    return fitted
+
+
+def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: int, *, is_free: bool) -> Refusal | None:
+    """Why windows of these outputs are no faster than a load for each point, or don't fit; `is_free` where the schedule
+    sets none of them."""
+    request, footprints, along = windows.request, windows.footprints, windows.along
+    is_requested, strided = request.schedule.family is not None, windows.strided
+    if not is_requested and along in strided and windows.sectors(outputs) > MAX_SECTORS_RATIO:
+        return Refusal("its register windows load more sectors than a load for each point")
+    if is_free and (registers := windows.registers(outputs)) > MAX_THREAD_REGISTERS:
+        return Refusal(f"its windows need {registers} registers, at most {MAX_THREAD_REGISTERS} fit in a thread")
     points = sum(len(footprint.points) for footprint in footprints.values())
     elements, count = elements_of(footprints, outputs), math.prod(outputs.values())
-    is_shared = elements < points * count
-    is_unasked = request.schedule.family is None and all(is_free.values()) and not channel_reductions
-    if is_unasked and not is_shared and points > MAX_UNSHARED_POINTS:
-        return (Refusal(f"no two outputs of a thread share one of the {points} elements that each reads"),)
+    is_unasked = not is_requested and is_free and not windows.channel_reductions
+    if is_unasked and elements >= points * count and points > MAX_UNSHARED_POINTS:
+        return Refusal(f"no two outputs of a thread share one of the {points} elements that each reads")
     if is_unasked and not strided and elements > MAX_ELEMENTS_PER_OUTPUT * count:
-        return (Refusal(f"its windows have {elements} elements for {count} outputs of a thread"),)
-    if request.schedule.family is None and max_width == 1 and _is_row_stencil(request, order, footprints):
-        return (Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements"),)
-    threads = threads_of(request, order, outputs)
-    others = math.prod(map(request.context.max_extent, order[2:]))
-    in_plane = math.prod(threads.get(index.name, 1) for index in order[:2])
-    if is_unasked and in_plane < WARP < others and Reduce not in request.node_kinds():
-        return (Refusal(f"blocks along {' and '.join(threads)} alone would have less than a warp"),)
-    return StencilConfig(order, outputs, threads, reason)
+        return Refusal(f"its windows have {elements} elements for {count} outputs of a thread")
+    if not is_requested and max_width == 1 and _is_row_stencil(request, windows.order, footprints):
+        return Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements")
+    return None
 
 
 def _is_row_stencil(request: Request, order: tuple[spec.Index, ...], footprints: Mapping[str, Footprint]) -> bool:

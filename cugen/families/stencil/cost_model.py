@@ -14,7 +14,6 @@ import sympy
 from cugen.families.stencil.config import StencilConfig, elements_of
 from cugen.families.stencil.footprint import ChannelReduction, Footprint
 from cugen.machine.devices import modelled_device
-from cugen.machine.latency import memory_latency
 from cugen.pieces.block_reduce import WARP
 from cugen.plan.request import Request
 
@@ -36,15 +35,13 @@ def predict(
     """Seconds of the launch for so many `outputs`; without `channels` all elements of an output are in the windows."""
     context = request.context
     device = modelled_device(request.target.name)
-    latency = memory_latency(device)
-    clock = device.peak("float32") / (2 * device.sms * WARP * latency.schedulers / latency.issue_cycles)
     count = math.prod(context.max_extent(index) for index in channels.channels) if channels else 1
     taps = sum(len(footprint.points) for footprint in footprints.values())
     moving = {axis.index for footprint in footprints.values() for axis in footprint.axes}
     per_thread = math.prod(config.outputs.values())
     weights = taps * math.prod(number for name, number in config.outputs.items() if name not in moving)
     of_channel = per_thread * taps + elements_of(footprints, config.outputs) + weights
-    slots = device.sms * latency.schedulers / latency.issue_cycles * _ISSUED_FRACTION * clock
+    slots = _ISSUED_FRACTION * device.peak() / (2 * WARP)  # of a warp's FMAs, per second
     issued = outputs / per_thread / WARP * (count * of_channel + _THREAD_INSTRUCTIONS) / slots
     arrays = [context.arrays[array.name] for array in request.touched()]
     sizes = [(context.static(sympy.Mul(*array.shape)) or outputs) * array.dtype.bytes for array in arrays]

@@ -14,8 +14,9 @@ from math import prod
 
 from cugen.pieces.grid import fastest_first
 from cugen.plan.request import Request, Single, Steps
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, bound_indices, walk
 from cugen.spec.model import Memory, Schedule
 from cugen.spec.rewriting import replaced
@@ -66,7 +67,7 @@ def _size(read: Read, indices: dict[str, Index], single: Single) -> int:
 
 def _copies(weights: list[Read], along: Index, indices: dict[str, Index], single: Single) -> dict[Read, Temporary]:
     spec = single.context.spec
-    taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars), *indices}
+    taken = taken_names(spec, indices.values())
     copies = {}
     for read in weights:
         names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]

@@ -15,8 +15,8 @@ from cugen.families.transpose.config import Transpose, choose_config
 from cugen.plan.memory import Array
 from cugen.plan.symbols import integer
 from cugen.rewrite.dense_indices import index_values
+from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.fuse_dimensions import delinearised, fused_array, product, subscripted
-from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Expr, Index, IndexValue, Read
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import replaced

@@ -19,7 +19,7 @@ from functools import reduce
 from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.canonical.conditions import both, negated, with_masks_as_conditions
-from cugen.rewrite.temporaries import fresh
+from cugen.rewrite.fresh_names import fresh
 from cugen.spec.expressions import (
     Cast,
     Const,

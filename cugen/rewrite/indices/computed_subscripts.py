@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from cugen.plan.subscripts import is_subscript
 from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.grouping import inlined_statements, is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.schedules import schedule_of
-from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.rewrite.temporaries import Temporary, temporary
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Schedule, Spec, Statement
 from cugen.spec.rewriting import converted
@@ -43,7 +44,7 @@ def with_computed_subscripts(spec: Spec, position: int) -> ComputedSubscripts | 
     names = [name for name in _in_subscripts(value) if name in sources and not is_subscript(sources[name].value)]
     indices = {index.name for index in statement.indices}
     aligned = tuple(IndexValue(index.name) for index in statement.indices)
-    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+    taken = taken_names(spec)
     computed: dict[Expr, Temporary] = {}
     for read in (node for node in walk(value) if isinstance(node, Read) and node.array in names):
         is_plain = all(isinstance(sub, IndexValue) and sub.name in indices for sub in read.subscripts)

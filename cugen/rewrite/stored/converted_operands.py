@@ -16,8 +16,9 @@ from dataclasses import replace
 from math import prod
 
 from cugen.plan.request import Request, Single, Steps
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import factors_of
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
@@ -45,8 +46,8 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
             return None
         if uses_tensor_cores(single.request()):
             return None
-        taken = {array.name for array in single.context.spec.arrays}
-        taken |= {index.name for indices in dimensions.values() for index in indices}
+        of_values = (index for indices in dimensions.values() for index in indices)
+        taken = taken_names(single.context.spec, of_values)
         matrices = {value: _matrix(value, indices, dtype, single, taken) for value, indices in dimensions.items()}
         reads: dict[Expr, Expr] = {value: matrix.read for value, matrix in matrices.items()}
         product = replaced(statement.value, reads.get)

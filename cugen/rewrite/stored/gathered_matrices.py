@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.rewrite.temporaries import Temporary, temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Spec, Statement
 from cugen.spec.rewriting import converted, replaced
@@ -42,8 +43,7 @@ class _Product:
 
 def with_all_matrices(statement: Statement, spec: Spec) -> AllMatrices | None:
     """The statement in two steps; None where no sum of it gathers a matrix by other indices than those of its terms."""
-    taken = {array.name for array in spec.arrays} | {param.name for param in spec.params}
-    taken |= {scalar.name for scalar in spec.scalars} | {index.name for index in statement.indices}
+    taken = taken_names(spec, statement.indices)
     matrix = fresh("matrix", taken)
     stored: dict[Reduce, Temporary] = {}
     changed: dict[Expr, Expr] = {}

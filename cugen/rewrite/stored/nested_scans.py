@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds
 from cugen.rewrite.schedules import schedule_of
-from cugen.rewrite.temporaries import fresh, temporary
+from cugen.rewrite.temporaries import temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Reduce, Scan, children, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.spec.rewriting import replaced
@@ -27,7 +28,7 @@ def with_stored_scans(
     hoisted. Statements with a schedule stay as they are, and so do scans that a guard may keep in bounds."""
     statements: list[Statement] = []
     temporaries: list[Array] = []
-    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+    taken = taken_names(spec)
     for statement in spec.statements:
         current = statement
         while schedule_of(spec, (statement,)) == Schedule():

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from cugen.machine.mma import WORD_BYTES
 from cugen.plan.traversal.vanishing import vanishes
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds, at_typical_sizes, elements
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.sums.flattened import flattened
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, temporary
 from cugen.spec.expressions import (
     Expr,
     Index,
@@ -47,6 +48,17 @@ class _Pass:
     of_passes: Reduce
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The read of a window, whose last dimension with reduced indices is `along`: its subscript has the reduced indices
+    `inner` and one index of the results, `column`."""
+
+    read: Read
+    along: int
+    inner: frozenset[str]
+    column: Index
+
+
 def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bool]) -> Spec:
     """The spec with passes in temporaries where they save enough terms; the same object if there are none. Statements
     that ask for a placement stay as they are."""
@@ -55,7 +67,7 @@ def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bo
         current = statement
         while not is_placed(statement, spec):
             here = replace(spec, arrays=arrays)
-            taken = {a.name for a in arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+            taken = taken_names(here)
             reductions = dict.fromkeys(outermost_reductions(current.value))
             passes = ((r, _first_pass(r, current, here, set(taken))) for r in reductions)
             reduction, first = next(((r, p) for r, p in passes if p), (None, None))
@@ -73,68 +85,98 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     """The pass along the last dimension of the only window that is read, whose terms are separable; None where it saves
     too few of them."""
     reduction = flattened(reduction, _of(statement))
+    window = _window_of(reduction, statement)
+    split = None if window is None else _split_factors(reduction, window)
+    if window is None or split is None:
+        return None
+    inside, outside = split
+    array, along, column = spec.array(window.read.array), window.along, window.column
+    indices = tuple(
+        column if n == along else _row(sub, extent, statement, taken)
+        for n, (sub, extent) in enumerate(zip(window.read.subscripts, array.shape, strict=True))
+    )
+    body = product_of(inside)
+    are_distinct = len({index.name for index in indices}) == len(indices)
+    if not are_distinct or not _keeps_boundary(reduction, window.read, body, indices, spec):
+        return None
+    value = _along_rows(reduction, window, body, indices)
+    if value is None or not are_in_bounds(value, indices, spec):
+        return None
+    of_rest = tuple(index for index in reduction.indices if index.name not in window.inner)
+    has_launch = _launch_pays(value, statement, indices, of_rest, spec)
+    if has_launch is None:
+        return None
+    what = f"{reduction.kind} along dimension {along} of {array.name}, of: {statement.text}"
+    name = fresh(f"{statement.target}_pass", taken)
+    stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
+    boundary = window.read.boundary
+    stored = replace(stored, array=replace(stored.array, boundary=boundary))
+    subscripts = enumerate(window.read.subscripts)
+    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in subscripts)
+    read = replace(stored.read, subscripts=read_at, boundary=boundary)
+    return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
+
+
+def _window_of(reduction: Reduce, statement: Statement) -> _Window | None:
+    """The only window of a reduction without a condition; None where its dimensions share an index."""
     names = {index.name for index in reduction.indices}
     reads = {node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1}
     has_loops = any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
     if reduction.kind not in _KINDS or reduction.where is not None or has_loops or len(reads) != 1:
         return None
-    (window,) = reads
-    spread = [dimension for dimension, sub in enumerate(window.subscripts) if free_indices(sub) & names]
-    along, array = spread[-1], spec.array(window.array)
-    inner, outer = (free_indices(window.subscripts[along]) & wanted for wanted in (names, _of(statement)))
-    others = [free_indices(sub) for n, sub in enumerate(window.subscripts) if n != along]
-    is_window = len(spread) > 1 and len(outer) == 1 and not any((inner | outer) & used for used in others)
-    is_window = is_window and names <= free_indices(window) and not window.exact and not _gathers(window)
-    if not is_window or window.array == statement.target:
-        return None
-    factors = list(factors_of(reduction.body)) if reduction.kind == "sum" else [Factor(reduction.body)]
-    inside = [factor for factor in factors if factor.indices & inner]
-    outside = [factor for factor in factors if factor not in inside]
-    if all(factor.is_divisor for factor in inside) or any(factor.indices & inner for factor in outside):
+    (read,) = reads
+    spread = [dimension for dimension, sub in enumerate(read.subscripts) if free_indices(sub) & names]
+    along = spread[-1]
+    inner, outer = (free_indices(read.subscripts[along]) & wanted for wanted in (names, _of(statement)))
+    others = [free_indices(sub) for n, sub in enumerate(read.subscripts) if n != along]
+    is_separate = len(spread) > 1 and len(outer) == 1 and not any((inner | outer) & used for used in others)
+    is_window = is_separate and names <= free_indices(read) and not read.exact and not _gathers(read)
+    if not is_window or read.array == statement.target:
         return None
     (column,) = (index for index in statement.indices if index.name in outer)
-    indices = tuple(
-        column if n == along else _row(sub, extent, statement, taken)
-        for n, (sub, extent) in enumerate(zip(window.subscripts, array.shape, strict=True))
-    )
-    body = product_of(inside)
-    if len({index.name for index in indices}) < len(indices) or not _keeps_boundary(
-        reduction, window, body, indices, spec
-    ):
+    return _Window(read, along, inner, column)
+
+
+def _split_factors(reduction: Reduce, window: _Window) -> tuple[list[Factor], list[Factor]] | None:
+    """The factors of a term that the pass along the last dimension has, and the others; None where one is of both."""
+    factors = list(factors_of(reduction.body)) if reduction.kind == "sum" else [Factor(reduction.body)]
+    inside = [factor for factor in factors if factor.indices & window.inner]
+    outside = [factor for factor in factors if factor not in inside]
+    if all(factor.is_divisor for factor in inside) or any(factor.indices & window.inner for factor in outside):
         return None
-    subscripts = tuple(
-        sub if n == along else IndexValue(index.name)
-        for n, (sub, index) in enumerate(zip(window.subscripts, indices, strict=True))
-    )
+    return inside, outside
+
+
+def _along_rows(reduction: Reduce, window: _Window, body: Expr, indices: tuple[Index, ...]) -> Reduce | None:
+    """The reduction of the terms `body` along the last dimension, of all rows; None where a term depends on more than
+    elements of a pass do."""
+    pairs = list(zip(window.read.subscripts, indices, strict=True))
     # Beside the window, a term of the pass may depend on what its elements have the same index for.
-    bare = {index.name for sub, index in zip(window.subscripts, indices, strict=True) if sub == IndexValue(index.name)}
-    anywhere: dict[Expr, Expr] = {window: replace(window, subscripts=())}
-    if not free_indices(replaced(body, anywhere.get)) <= inner | outer | bare:
+    bare = {index.name for sub, index in pairs if sub == IndexValue(index.name)}
+    anywhere: dict[Expr, Expr] = {window.read: replace(window.read, subscripts=())}
+    if not free_indices(replaced(body, anywhere.get)) <= window.inner | {window.column.name} | bare:
         return None
-    row: dict[Expr, Expr] = {window: replace(window, subscripts=subscripts)}
-    of_inner = tuple(index for index in reduction.indices if index.name in inner)
-    value = replace(reduction, body=replaced(body, row.get), indices=of_inner)
-    if not are_in_bounds(value, indices, spec):
-        return None
-    of_rest = tuple(index for index in reduction.indices if index.name not in inner)
-    sizes = at_typical_sizes(spec)
+    in_row = tuple(sub if n == window.along else IndexValue(index.name) for n, (sub, index) in enumerate(pairs))
+    row: dict[Expr, Expr] = {window.read: replace(window.read, subscripts=in_row)}
+    of_inner = tuple(index for index in reduction.indices if index.name in window.inner)
+    return replace(reduction, body=replaced(body, row.get), indices=of_inner)
+
+
+def _launch_pays(
+    value: Reduce, statement: Statement, indices: tuple[Index, ...], of_rest: tuple[Index, ...], spec: Spec
+) -> bool | None:
+    """Whether the pass may be a launch of its own; None where it saves too few terms at all, or is too large."""
+    sizes, element_bytes = at_typical_sizes(spec), value.dtype.bytes
     results, size, inner_terms, rest_terms, row_size = (
-        elements(counted, sizes) or 0 for counted in (statement.indices, indices, of_inner, of_rest, indices[-1:])
+        elements(counted, sizes) or 0 for counted in (statement.indices, indices, value.indices, of_rest, indices[-1:])
     )
     saved = results * inner_terms * rest_terms - size * inner_terms - results * rest_terms
-    min_saved, element_bytes = max(_MIN_TERMS_PER_ELEMENT * size, _MIN_SAVED_TERMS), value.dtype.bytes
+    min_saved = max(_MIN_TERMS_PER_ELEMENT * size, _MIN_SAVED_TERMS)
     if not (0 < size * element_bytes <= MAX_TEMPORARY_BYTES and saved >= min_saved):
         return None
     # Both passes in one launch load tiles, by single elements where rows aren't whole vectors: wide halos take longer.
-    has_launch = row_size * element_bytes % _VECTOR_BYTES != 0
-    has_launch = has_launch and saved >= _MIN_TERMS_PER_STORED_BYTE * size * max(element_bytes, WORD_BYTES)
-    what = f"{reduction.kind} along dimension {along} of {array.name}, of: {statement.text}"
-    name = fresh(f"{statement.target}_pass", taken)
-    stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
-    stored = replace(stored, array=replace(stored.array, boundary=window.boundary))
-    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
-    read = replace(stored.read, subscripts=read_at, boundary=window.boundary)
-    return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
+    has_partial_vectors = row_size * element_bytes % _VECTOR_BYTES != 0
+    return has_partial_vectors and saved >= _MIN_TERMS_PER_STORED_BYTE * size * max(element_bytes, WORD_BYTES)
 
 
 def _of(statement: Statement) -> frozenset[str]:

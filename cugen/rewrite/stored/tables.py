@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds
-from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.rewrite.temporaries import Temporary, temporary
 from cugen.spec.expressions import (
     Cast,
     Expr,
@@ -41,7 +42,7 @@ def with_tables(spec: Spec, inlined: Mapping[Statement, Statement], pays: Pays) 
     Tables are of arrays that no statement writes, so that all are computed first, and leave statements that share a
     launch together."""
     written = {statement.target for statement in spec.statements}
-    taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+    taken = taken_names(spec)
     tables: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}  # by their values and indices
     statements: list[Statement] = []
     for statement in spec.statements:

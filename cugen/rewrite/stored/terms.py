@@ -16,9 +16,10 @@ from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE
 from cugen.plan.context import make_context
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Single, Steps
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds, has_no_more_elements
 from cugen.rewrite.stored.sectors import requested_sectors
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, temporary
+from cugen.rewrite.temporaries import Temporary, last_request, temporary
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -47,7 +48,7 @@ def with_stored_terms(single: Single) -> Steps | None:
     reductions = tuple(dict.fromkeys(outermost_reductions(statement.value)))
     if single.schedule != Schedule() or not reductions:
         return None
-    taken = {array.name for array in single.context.spec.arrays}
+    taken = taken_names(single.context.spec)
     terms: list[Temporary] = []
     of_terms: dict[Expr, Expr] = {}
     for reduction in reductions:

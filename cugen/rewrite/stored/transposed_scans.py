@@ -13,9 +13,10 @@ from math import prod
 from cugen.plan.context import make_context
 from cugen.plan.request import Single, Steps
 from cugen.plan.symbols import bounds
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds
 from cugen.rewrite.stored.terms import MIN_TERMS
-from cugen.rewrite.temporaries import fresh, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, IndexValue, Reduce, Scan, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
@@ -41,7 +42,7 @@ def with_transposed_operand(single: Single) -> Steps | None:
     indices = tuple(by_name[name] for name in fastest_last)
     if not are_in_bounds(scan.body, indices, spec):
         return None
-    name = fresh(f"{statement.target}_terms", {array.name for array in spec.arrays})
+    name = fresh(f"{statement.target}_terms", taken_names(spec))
     terms = temporary(name, indices, scan.body, f"terms of: {statement.text}", statement, is_stored=True)
     of_terms: dict[Expr, Expr] = {scan: replace(scan, body=terms.read)}
     last = replace(statement, value=replaced(statement.value, of_terms.get))

@@ -15,7 +15,8 @@ from math import prod
 
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.subscripts import type_range
-from cugen.rewrite.temporaries import fresh, last_request, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, Op, Read, Reduce, Scan, Select, children, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import converted, replaced
@@ -48,7 +49,7 @@ def with_unpacked_operand(single: Single, is_taken: Callable[[Request], bool]) -
         low, high = type_range(value)
         dtype = next(dtype for dtype in (UINT8, INT8) if dtype.lowest <= low and high <= dtype.highest)
         array = next(node.array for node in walk(value) if isinstance(node, Read))
-        taken = {array.name for array in single.context.spec.arrays} | {index.name for index in indices}
+        taken = taken_names(single.context.spec, indices)
         what = f"{array} as it is read by: {statement.text}"
         stored = temporary(fresh(f"{array}_unpacked", taken), dimensions, value, what, statement, is_stored=True)
         stored = replace(stored, array=replace(stored.array, dtype=dtype), read=replace(stored.read, dtype=dtype))

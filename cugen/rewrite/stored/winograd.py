@@ -21,7 +21,8 @@ from math import prod
 
 from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, fresh, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, temporary
 from cugen.spec.expressions import Boundary, Const, Expr, Index, IndexValue, Op, Read, free_indices
 from cugen.spec.model import Array, Schedule, Statement
 from cugen.spec.prove.affine import AffineForm, Variable, expression_of
@@ -67,8 +68,7 @@ class _Rewriting:
     def __init__(self, single: Single, convolution: Convolution) -> None:
         self._statement, self._context, self._convolution = single.statement, single.context, convolution
         spec = single.context.spec
-        self._taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
-        self._taken |= {index.name for index in (*self._statement.indices, *convolution.reduction.indices)}
+        self._taken = taken_names(spec, (*self._statement.indices, *convolution.reduction.indices))
         self._element = Index(fresh("element", self._taken), _number(TILE * TILE))  # of transformed matrices
         self._extents = {index.name: single.context.max_extent(index) for index in self._statement.indices}
         self._tiles = {

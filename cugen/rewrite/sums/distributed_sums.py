@@ -14,11 +14,12 @@ from dataclasses import replace
 from functools import partial
 
 from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.grouping import is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.sums.flattened import flattened
-from cugen.rewrite.temporaries import Temporary, fresh, temporary
+from cugen.rewrite.temporaries import Temporary, temporary
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Spec, Statement
 from cugen.spec.rewriting import converted, replaced
@@ -28,7 +29,7 @@ def with_distributed_sums(spec: Spec, position: int) -> tuple[Spec, Statement] |
     """The spec with the sums of the statement at `position` distributed, temporaries that it alone reads among what
     they add, and the statement; None where none of them adds sums."""
     inlined, statement = _with_inlined_sums(spec, position)
-    taken = {array.name for array in spec.arrays}
+    taken = taken_names(spec)
     names = {index.name for index in statement.indices}
     invariants: list[Temporary] = []
 

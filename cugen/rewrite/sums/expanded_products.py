@@ -16,7 +16,8 @@ from math import prod
 
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.subscripts import is_exact, is_widening
-from cugen.rewrite.temporaries import Temporary, fresh, last_request, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import converted, replaced
@@ -95,8 +96,7 @@ def _is_of_ring(op: Op, dtype: DType) -> bool:
 def _sums(single: Single, reduction: Reduce, terms: list[_Term]) -> tuple[list[Temporary], Expr]:
     """Stored sums of single operands, and the sum of all terms."""
     statement, dtype = single.statement, reduction.dtype
-    taken = {array.name for array in single.context.spec.arrays}
-    taken |= {index.name for index in (*statement.indices, *reduction.indices)}
+    taken = taken_names(single.context.spec, (*statement.indices, *reduction.indices))
     stored: dict[Expr, Temporary] = {}
 
     def factors(term: _Term) -> Iterator[Expr]:

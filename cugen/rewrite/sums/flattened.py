@@ -6,8 +6,8 @@ from collections.abc import Set
 from dataclasses import replace
 
 from cugen.plan.traversal.substitution import substitute
+from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import IndexValue, Reduce, free_indices
 
 

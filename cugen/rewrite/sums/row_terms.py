@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.readers import array_reads
-from cugen.rewrite.temporaries import fresh, temporary
+from cugen.rewrite.temporaries import temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, children, free_indices, walk
 from cugen.spec.model import Spec, Statement
 from cugen.spec.rewriting import replaced
@@ -42,7 +43,7 @@ def with_row_terms(spec: Spec, position: int) -> RowTerms | None:
         used = free_indices(term)
         if not any(used <= free for free in depends_on):  # several terms of a row: a product of rows and others
             continue
-        taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
+        taken = taken_names(spec)
         name = fresh(f"{statement.target}_terms", taken)
         indices = (*(index for index in statement.indices if index.name in used), *rows)
         stored = temporary(name, indices, term, f"terms of: {statement.text}", statement, is_stored=True)

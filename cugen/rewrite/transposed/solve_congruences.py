@@ -16,7 +16,7 @@ from math import gcd
 
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.canonical.conditions import both
-from cugen.rewrite.temporaries import fresh
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -61,9 +61,8 @@ def with_solved_congruences(statement: Statement, spec: Spec) -> Statement:
     """The statement with reductions over the solutions of the congruences among their conditions; the same object if
     none is solved."""
     params = {param.name: param for param in spec.params}
-    names = [*(i.name for i in statement.indices), *(i.name for i in bound_indices(statement.value))]
-    names += [*params, *(array.name for array in spec.arrays), *(scalar.name for scalar in spec.scalars)]
-    value = _Solver(params, set(names)).visit(statement.value)
+    taken = taken_names(spec, (*statement.indices, *bound_indices(statement.value)))
+    value = _Solver(params, taken).visit(statement.value)
     return statement if value == statement.value else replace(statement, value=value)
 
 

@@ -20,7 +20,8 @@ from math import prod
 
 from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import Temporary, steps_of, temporary
 from cugen.rewrite.transposed.phases import Convolution, Dimension, Phases, convolution_of
 from cugen.spec.expressions import (
     Boundary,
@@ -110,8 +111,7 @@ class _Rewriting:
         self._single, self._reduction, self._channel = single, reduction, channel
         self._inputs, self._weights = inputs, weights
         spec, statement = single.context.spec, single.statement
-        self._taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
-        self._taken |= {index.name for index in (*statement.indices, *reduction.indices)}
+        self._taken = taken_names(spec, (*statement.indices, *reduction.indices))
         self._stores_results, convolution = _with_results(single, reduction, weights, convolution)
         self._dimensions, self._conditions = convolution.dimensions, convolution.conditions
         *_, last = self._dimensions

@@ -19,7 +19,8 @@ from math import prod
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, fresh, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, steps_of, temporary
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -61,8 +62,7 @@ def with_stored_products(single: Single, is_taken: Callable[[Request], bool]) ->
     if not channels:
         return None
     statement, spec = single.statement, single.context.spec
-    taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
-    taken |= {index.name for index in (*statement.indices, *reduction.indices)}
+    taken = taken_names(spec, (*statement.indices, *reduction.indices))
     known = {index.name: index for index in (*statement.indices, *channels)}
     dimensions = {read: tuple(_dimensions(read, known, single, taken)) for read in reads}
     factors: dict[Expr, Expr] = {

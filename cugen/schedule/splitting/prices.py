@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from cugen.machine import Device
+from cugen.machine import Device, target
+from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
 from cugen.machine.devices import modelled_device
-from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.plan.context import Context, make_context
+from cugen.plan.lowering.instructions import issue_slots, operation_instructions
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
 from cugen.rewrite.sums.grouped_sums import operand_types
 from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, storing_seconds
 from cugen.spec.expressions import Const, Expr, Op, Read, bound_indices, walk
-from cugen.spec.floats.powers import literal_power
 from cugen.spec.model import Spec, Statement
 
 _MIN_GAIN_OF_TABLES = 1.5  # by instructions that are rounded (heuristic)
-_L2_TO_MEMORY_RATIO = 3  # of bandwidths, where no figure is published (heuristic)
 _MIN_GAIN = 2  # of products with all matrices, at peak rates, which no GEMM reaches (heuristic)
 
 
@@ -75,7 +74,7 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
         names = {node.array for node in walk(statement.value) if isinstance(node, Read)}
         moved = sum(_bytes_of(name, context) for name in names) + outputs * spec.array(statement.target).dtype.bytes
         read = outputs * sum(table.array.dtype.bytes for table in tables if table.array.name in names)
-        l2_bandwidth = device.l2_bandwidth or device.bandwidth * _L2_TO_MEMORY_RATIO
+        l2_bandwidth = device.l2_bandwidth or device.bandwidth * L2_TO_DRAM_BANDWIDTH
         slots = outputs * _issue_slots(statement.value, device)
         return max(slots / (device.peak() / 2), moved / device.bandwidth, read / l2_bandwidth)
 
@@ -87,15 +86,12 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
 
 
 def _issue_slots(value: Expr, device: Device) -> float:
-    """Issue slots of a value, relative to a float32 FMA; what occurs twice, or is of constants, is free."""
-    total, peaks = 0.0, dict(device.peaks)
+    """Issue slots of a value, relative to a float32 FMA. What occurs twice, or is of constants, is free. An operation
+    on integers counts as one: most are of subscripts, which compilers strength-reduce."""
+    total, row = 0.0, target(device.target)
     for node in dict.fromkeys(node for node in walk(value) if isinstance(node, Op)):
         if all(isinstance(part, Const | Op) for part in walk(node)):
             continue
         is_float = node.dtype.is_float
-        exponent = node.args[-1]
-        is_literal = node.name == "pow" and isinstance(exponent, Const) and literal_power(exponent.value) is not None
-        instructions = FUNCTION_INSTRUCTIONS.get(node.name, 1) if is_float and not is_literal else 1
-        is_double = is_float and node.dtype.bytes == 8
-        total += instructions * (peaks["float32"] / peaks.get("float64", peaks["float32"]) if is_double else 1)
+        total += operation_instructions(node, row) * issue_slots(node.dtype, device) if is_float else 1
     return total

@@ -15,7 +15,6 @@ from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
-from cugen.schedule.splitting.canonical_form import with_taken_form
 from cugen.schedule.splitting.single_statements import (
     Target,
     is_taken,
@@ -25,6 +24,7 @@ from cugen.schedule.splitting.single_statements import (
     target_of,
     term_count,
 )
+from cugen.schedule.splitting.taken_form import with_taken_form
 from cugen.spec.expressions import Expr, Read, Reduce, Scan, walk
 from cugen.spec.model import Array, Memory, Schedule, Spec, Statement
 from cugen.spec.winograd.recognition import convolution_of

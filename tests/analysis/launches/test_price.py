@@ -9,7 +9,7 @@ import pytest
 from cugen.analysis.launches.price import Price, plan_prices, total
 from cugen.analysis.totals.budget import Unknown
 from cugen.machine import device
-from cugen.machine.latency import LAUNCH_SECONDS
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS
 from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
 
@@ -102,7 +102,7 @@ schedule: {family: direct, block: {i: 32}}
 
 def test_a_launch_takes_no_less_than_an_empty_kernel():
     (price,) = prices(COPY.replace(str(N), "100"))
-    assert (price.seconds, price.limiter) == (LAUNCH_SECONDS, "launch")
+    assert (price.seconds, price.limiter) == (EMPTY_LAUNCH_SECONDS, "launch")
     assert not price.exceeds(price.bound, 1.2)
 
 

@@ -7,7 +7,7 @@ from math import gcd
 
 import pytest
 
-from cugen.analysis.verdicts.conflicts_by_pad import best_pad, conflicts_by_pad, padded_accesses
+from cugen.analysis.verdicts.conflicts_by_pad import conflicts_by_pad, padded_accesses
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
 from cugen.spec.load import load_text
@@ -107,23 +107,6 @@ def holds(where: str, pad: int) -> bool:
     runs = where.split(" = ")[1] if modulus else where.removeprefix("pad ")
     spans = [[int(end) for end in run.split("..")] for run in re.split(r", | or ", runs)]
     return any(span[0] <= number <= span[-1] for span in spans)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("target", "pad"), [("sm_13", 1), ("sm_20", 1), ("sm_35", 1), ("sm_90", 1)])
-def test_the_best_pad_of_a_column_is_the_smallest_that_clears_it(target, pad):
-    best = best_pad(transposed(0), "A", target, SIZES)
-    assert (best.pad, best.cost) == (pad, best.ideal)
-    assert best.why.startswith(f"with pad {pad} every access is ideal: ")
-    assert all(cost > ideal for p, cost, ideal in conflicts_by_pad(transposed(0), "A", target, SIZES) if p < pad)
-
-
-def test_where_no_pad_clears_all_the_cheapest_is_taken_and_named():
-    best = best_pad(product(0), "B", "sm_90", SIZES)
-    table = conflicts_by_pad(product(0), "B", "sm_90", SIZES)
-    assert best.cost == min(cost for _, cost, _ in table) > best.ideal
-    assert best.pad == next(pad for pad, cost, _ in table if cost == best.cost)
-    assert best.why.startswith(f"no pad makes every access ideal; {best.pad} costs least, ")
 
 
 def test_a_tile_is_known_by_its_name_in_c_too_and_any_other_name_is_refused():

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from cugen.families.base import Refusal, Request
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.problem import copy_width, problem_of
 from cugen.machine import target
 from cugen.plan.context import make_context

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.config import Reduction, Stores, TileConfig
 from cugen.families.gemm.problem import problem_of, registers_per_thread, why_invalid, why_invalid_variant
 from cugen.families.gemm.selection.heuristic import rank

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.families.gemm.selection.candidate_tiles import tile_configs

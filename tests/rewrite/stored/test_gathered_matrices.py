@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import cugen.schedule.splitting.canonical_form as canonical_form
+import cugen.schedule.splitting.taken_form as taken_form
 from cugen.kernel import Kernel, generate
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
@@ -109,7 +109,7 @@ def test_each_row_takes_the_product_with_its_own_matrix(monkeypatch, form: str, 
     dtype, result = types
     if "g[" in FORMS[form] or "b[" in FORMS[form]:
         result = "float32"
-    monkeypatch.setattr(canonical_form, "pays_for_all_matrices", lambda *_: True)
+    monkeypatch.setattr(taken_form, "pays_for_all_matrices", lambda *_: True)
     kernel = kernel_of(experts(form, 37, 40, 24, 3, dtype=dtype, result=result))
     assert any("_of_all" in statement for part in kernel.plan.kernels for statement in part.computes)
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm.config import Order, TileConfig
 from cugen.families.gemm.problem import copy_width
 from cugen.machine import Target

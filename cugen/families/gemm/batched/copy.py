@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.batched.config import BatchConfig, SharedTile
 from cugen.families.gemm.tile_layout import tile_name
 from cugen.pieces.kernels import dense_array

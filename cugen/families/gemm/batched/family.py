@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
-from cugen.families.contraction.recognition import Contraction, recognise, request_refusals
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm.batched.config import BATCH, BatchConfig, choose_config
 from cugen.families.gemm.batched.kernel import BatchedKernel
 from cugen.machine.requests.warp import WARP_SIZE

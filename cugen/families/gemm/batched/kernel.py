@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.batched.config import BatchConfig, Partition
 from cugen.families.gemm.batched.copy import MatrixCopies
 from cugen.families.gemm.coordinates import ThreadCoordinates

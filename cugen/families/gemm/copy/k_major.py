@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from cugen.families.contraction.recognition import Operand
+from cugen.families.contraction.contraction import Operand
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.elements import ElementCopies
 from cugen.families.gemm.copy.pipeline import OperandPipeline

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm.config import WARP, TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.window import WindowSource

@@ -385,52 +385,66 @@ def predict(
     if resident < 1:
         return None
     target_device = on or device_of(target)
-    latency = memory_latency(target_device)
-    issue_cycles, schedulers = latency.issue_cycles, latency.schedulers
-    fma_lanes = WARP * schedulers / issue_cycles
-    clock = fitted.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
-
     k_tiles = -(-problem.k // (config.block_k * config.split_k))
     sms = _occupied_multiprocessors(config, target_device)
     tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch * config.split_k
     schedule = None
     if config.stream_k:
         schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
-    concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
+    blocks = schedule.blocks if schedule else tiles
+    concurrent = min(resident, -(-blocks // sms))
+
+    latency = memory_latency(target_device)
+    issue_cycles, schedulers = latency.issue_cycles, latency.schedulers
+    fma_lanes = WARP * schedulers / issue_cycles
+    clock = fitted.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
     work = _k_tile_work(problem, config, issue_cycles, fitted)
     copying = _copy_latency(problem, config, k_tiles, clock, fitted)
-    block = _block_cycles(problem, config, work, concurrent, schedulers, copying, fitted)
-    waves, last_tiles = divmod(tiles, sms * concurrent)
-    cycles = waves * (k_tiles * block.k_tile + block.epilogue)
-    if last_tiles:
-        blocks = -(-last_tiles // sms)
-        is_as_full = blocks == concurrent
-        last = block if is_as_full else _block_cycles(problem, config, work, blocks, schedulers, copying, fitted)
-        cycles += k_tiles * last.k_tile + last.epilogue
-    if schedule is not None:
-        cycles = _stream_k_cycles(schedule, k_tiles, block, fitted)
-    computing = cycles / clock
 
-    tile_bytes = sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
-    copied = tiles * k_tiles * config.block_k * tile_bytes
-    read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
-    moved = read if target_device.l2_bytes else copied
-    moved += problem.batch * problem.m * problem.n * problem.output_bytes
-    loading = copied / (fitted.l2_bytes_per_second * target_device.peak("float32") / _FITTED_DEVICE.peak("float32"))
+    def cycles_with(resident_blocks: int) -> _BlockCycles:
+        return _block_cycles(problem, config, work, resident_blocks, schedulers, copying, fitted)
+
+    full_block = cycles_with(concurrent)
+    if schedule is not None:
+        cycles = _stream_k_cycles(schedule, k_tiles, full_block, fitted)
+    else:
+        waves, last_tiles = divmod(tiles, sms * concurrent)
+        cycles = waves * (k_tiles * full_block.k_tile + full_block.epilogue)
+        if last_tiles:
+            in_last_wave = -(-last_tiles // sms)
+            last_block = full_block if in_last_wave == concurrent else cycles_with(in_last_wave)
+            cycles += k_tiles * last_block.k_tile + last_block.epilogue
+    computing = cycles / clock
+    loading, memory = _transfer_seconds(problem, config, target_device, tiles * k_tiles, fitted)
     multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
-        multiplier if block.is_issue_bound else "shared-memory loads": computing,
+        multiplier if full_block.is_issue_bound else "shared-memory loads": computing,
         "L2 bandwidth": loading if target_device.l2_bytes else 0.0,
-        "memory bandwidth": moved / (target_device.bandwidth * fitted.dram_efficiency),
+        "memory bandwidth": memory,
     }
     seconds = max(limits.values()) + _launch_seconds(problem, config, schedule, fitted)
     if config.uses_tensor_cores:
         seconds += fitted.unhidden_fraction * min(computing, loading)
+    is_of_time = config.uses_tensor_cores
     return Prediction(
         seconds,
-        work.multiply_slots / work.issue_slots,
-        (schedule.blocks if schedule else tiles) / (sms * resident),
-        resident,
-        max(limits, key=lambda name: limits[name]),
-        "the time tensor cores multiply" if config.uses_tensor_cores else "the issue slots are multiply-adds",
+        multiply_fraction=work.multiply_slots / work.issue_slots,
+        waves=blocks / (sms * resident),
+        resident=resident,
+        limiter=max(limits, key=lambda name: limits[name]),
+        multiply_text="the time tensor cores multiply" if is_of_time else "the issue slots are multiply-adds",
     )
+
+
+def _transfer_seconds(
+    problem: Problem, config: TileConfig, device: Device, k_tiles: int, fitted: Calibration
+) -> tuple[float, float]:
+    """Seconds that the copies of all k-tiles take from the L2, and that the arrays take from device memory: without an
+    L2, each copy is from there."""
+    tile_bytes = sum(operand.of(config.block_m, config.block_n) * operand.element_bytes for operand in problem.operands)
+    copied = k_tiles * config.block_k * tile_bytes
+    read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
+    moved = read if device.l2_bytes else copied
+    moved += problem.batch * problem.m * problem.n * problem.output_bytes
+    loading = copied / (fitted.l2_bytes_per_second * device.peak("float32") / _FITTED_DEVICE.peak("float32"))
+    return loading, moved / (device.bandwidth * fitted.dram_efficiency)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import Addressing, Order, Prefetch, Stores, TileConfig
 from cugen.families.gemm.problem import Problem, problem_of, registers_with_copies, requested_stages

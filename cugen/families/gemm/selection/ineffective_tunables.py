@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import Addressing, Prefetch, TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.pieces.grid import divides

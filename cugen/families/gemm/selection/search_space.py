@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice, product
 from math import prod
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm import tensor_cores
 from cugen.families.gemm.config import (
     CLUSTER_SIZES,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.recognition import recognise as recognise_contraction
 from cugen.families.gemm.skinny.config import (
     LANES,
@@ -28,7 +28,8 @@ from cugen.pieces.grid import divides
 from cugen.pieces.placement import tunables_only
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
-from cugen.rewrite.temporaries import fresh, steps_of, temporary
+from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.temporaries import steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, walk
 from cugen.spec.prove.affine import text_of
 from cugen.spec.rewriting import replaced
@@ -135,7 +136,7 @@ def split(single: Single) -> Steps | None:
     if factor < 2 or k is None or len(reduction.indices) > 1 or reduction.where is not None:
         return None
     (index,) = reduction.indices
-    taken = {array.name for array in single.context.spec.arrays} | {i.name for i in (*statement.indices, index)}
+    taken = taken_names(single.context.spec, (*statement.indices, index))
     chunk, chunk_k, where = Index(fresh("part", taken), Const(factor, INT64)), _quotient(index.extent, factor), None
     if gemm.context.static_extent(gemm.k) is not None:
         chunk_k = Const(k // factor, INT64)

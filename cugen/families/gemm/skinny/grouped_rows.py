@@ -9,8 +9,8 @@ whose R rows read each element of k once.
 from __future__ import annotations
 
 from cugen.plan.request import Request
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.split_dimensions import quotient_of, with_parts
-from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Index, IndexValue, Op, bound_indices, walk
 from cugen.spec.prove.affine import affine_form
 
@@ -30,8 +30,7 @@ def with_grouped_rows(request: Request, max_rows: int) -> Request | None:
             continue
         if (count := quotient_of(index.extent, sizes[0], params)) is None:
             continue
-        indices = (*statement.indices, *bound_indices(statement.value))
-        taken = {*(i.name for i in indices), *params, *(array.name for array in spec.arrays)}
+        taken = taken_names(spec, (*statement.indices, *bound_indices(statement.value)))
         group = Index(fresh(f"{index.name}_group", taken), count)
         member = Index(fresh(f"{index.name}_member", taken), sizes[0])
         return request.with_statements((with_parts(statement, index, group, member, params),))

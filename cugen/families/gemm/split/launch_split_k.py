@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import sympy
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import MIN_K_TILES_PER_RANGE, TileConfig
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel

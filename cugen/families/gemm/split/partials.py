@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.fragments.thread_tile import accumulate

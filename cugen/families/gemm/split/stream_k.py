@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.copy.pipeline import OperandPipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import MIN_EXTENT_FOR_REGISTER_TILES, TILE, Order, TileConfig
 from cugen.families.gemm.problem import problem_of
 from cugen.pieces.blocks import power_of_two

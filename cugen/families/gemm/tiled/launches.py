@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from cugen.families.gemm.problem import device_of
+from cugen.machine.latency import STORING_LAUNCH_SECONDS
 from cugen.plan.request import Request
-from cugen.rewrite.temporaries import LAUNCH_SECONDS
 from cugen.spec.expressions import Index
 
 _BANDWIDTH_FRACTION = 0.7  # of copies (heuristic)
@@ -17,4 +17,4 @@ def copy_seconds(request: Request) -> float:
     extent = request.context.max_extent
     arrays = [array for array in request.touched() if array.role != "temporary" or array.memory.space == "scratch"]
     moved = sum(array.dtype.bytes * prod(extent(Index("", size)) for size in array.shape) for array in arrays)
-    return LAUNCH_SECONDS + moved / (_BANDWIDTH_FRACTION * device_of(request.target).bandwidth)
+    return STORING_LAUNCH_SECONDS + moved / (_BANDWIDTH_FRACTION * device_of(request.target).bandwidth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.wgmma.config import MULTICASTS, STMATRIX
 from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.wgmma.config import ACCUMULATOR_LANES_N, WgmmaConfig

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.families.gemm.wgmma.config import WgmmaConfig

@@ -8,7 +8,8 @@ from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
 from cugen.families.contraction.channels_last import with_channels_last
-from cugen.families.contraction.recognition import Contraction, request_refusals
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import request_refusals
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm

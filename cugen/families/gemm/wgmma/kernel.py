@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.named_sizes import NamedSizes
 from cugen.families.gemm.tensor_cores import FRAGMENT_WIDTHS

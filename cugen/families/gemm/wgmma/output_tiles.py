@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.named_sizes import NamedSizes
 from cugen.families.gemm.problem import device_of
 from cugen.families.gemm.wgmma.config import WgmmaConfig

@@ -14,8 +14,8 @@ from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, symbol
+from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.fuse_dimensions import subscripted
-from cugen.rewrite.temporaries import fresh
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, bound_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import rebuild

@@ -15,6 +15,7 @@ from cugen.families.rowwise.statements.groups import split_groups
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.traversal.substitution import over_indices
+from cugen.rewrite.fresh_names import fresh
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -155,7 +156,7 @@ def _bound_columns(statements: tuple[Statement, ...], taken: set[str]) -> tuple[
     """The indices of the first reduction, where nothing is stored per element."""
     for node in (node for statement in statements for node in walk(statement.value)):
         if isinstance(node, Reduce):
-            return tuple(replace(i, name=i.name + "_" if i.name in taken else i.name) for i in node.indices)
+            return tuple(replace(index, name=fresh(index.name, taken)) for index in node.indices)
     raise NotRowwise("needs a reduction along rows; here is none")
 
 

@@ -8,6 +8,7 @@ from cugen.families.rowwise.statements.recognition import Domain, NotRowwise, Ou
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.memory import Array
 from cugen.plan.symbols import Integer, integer
+from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.fuse_dimensions import delinearised, fused_array, product
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import rebuild
@@ -33,7 +34,7 @@ class _Fuser:
         self.order = self._memory_order()
         self.extents = {c.name: problem.request.context.extent(c) for c in self.order}
         taken = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
-        self.name = "element" if "element" not in taken else "element_"
+        self.name = fresh("element", taken)
         extents = tuple(column.extent for column in self.order)
         self.column = Index(self.name, product(extents))
         coordinates = delinearised(IndexValue(self.name), extents)

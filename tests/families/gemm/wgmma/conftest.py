@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.plan.context import make_context
 from cugen.schedule.planner import requests
 from cugen.schedule.runs import group

@@ -13,7 +13,7 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.wgmma.clusters import CLUSTER_SIZES
 from cugen.families.gemm.wgmma.config import PRODUCER_REGISTERS, registers_of
 from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma

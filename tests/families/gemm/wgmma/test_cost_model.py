@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.wgmma import cost_model, selection
 from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.selection import choose_config, configs

@@ -273,6 +273,6 @@ def test_a_product_that_is_a_temporary_is_weighed_as_one_that_is_stored(made) ->
 @pytest.mark.parametrize(("sizes", "seconds", "launches"), [((256, 256, 258), 0, 3), ((1024, 1024, 1026), 1, 1)])
 def test_the_time_of_the_copies_themselves_counts(monkeypatch: pytest.MonkeyPatch, sizes, seconds, launches) -> None:
     """Free ones pay for the smaller GEMM, and ones of a second for none."""
-    monkeypatch.setattr(temporaries, "LAUNCH_SECONDS", seconds)
+    monkeypatch.setattr(temporaries, "STORING_LAUNCH_SECONDS", seconds)
     (spec,) = load_text(f"cugen: 1\nkernel: k\n{product(*sizes, schedule='')}")
     assert len(generate(spec, analysis=False).plan.kernels) == launches

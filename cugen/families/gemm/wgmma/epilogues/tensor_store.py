@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.tensor_cores import MATRIX_ROW_BYTES

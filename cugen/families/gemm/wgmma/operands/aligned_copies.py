@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.contraction.scales import without_scales
 from cugen.families.gemm.wgmma.operands.tiles import layout_refusal, operand_refusals
 from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction
 from cugen.plan.request import Single, Steps
 from cugen.rewrite.align_reductions import with_common_indices
+from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.fuse_dimensions import product, with_fused_dimensions
-from cugen.rewrite.temporaries import Temporary, fresh, steps_of, temporary
+from cugen.rewrite.temporaries import Temporary, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, bound_indices, free_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.resolve.statements import dense_strides
@@ -47,8 +48,7 @@ def with_aligned_copies(single: Single, contraction: Contraction, instruction: W
     if not copied:
         return None
     spec, unfused = single.context.spec, _unfused(single, contraction)
-    taken = {*(a.name for a in spec.arrays), *(p.name for p in spec.params), *(s.name for s in spec.scalars)}
-    taken |= {index.name for parts in unfused.parts.values() for index in parts}
+    taken = taken_names(spec, (index for parts in unfused.parts.values() for index in parts))
     copies: dict[Expr, Expr] = {}
     temporaries = []
     for operand in copied:

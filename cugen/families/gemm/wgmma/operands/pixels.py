@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import sympy
 
-from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates
 from cugen.families.gemm.wgmma.operands.tiles import OperandTiles, tensor_array, within_indices
 from cugen.machine.target import TENSOR_ALIGNMENT

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.recognition import recognise
 from cugen.families.gemm.wgmma.operands.pixels import images_of
 from cugen.machine.target import MAX_TENSOR_DIMENSIONS
 from cugen.plan.request import Refusal, Request

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.scales import Scales, group_lengths
 from cugen.families.gemm.config import WARP
 from cugen.families.gemm.coordinates import ThreadCoordinates

@@ -3,7 +3,7 @@ and stores a part of the tile, in block order, through distributed shared memory
 
 from __future__ import annotations
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.problem import partials_pad, problem_of
 from cugen.families.gemm.shared_epilogue import SharedEpilogue
 from cugen.families.gemm.wgmma.config import WgmmaConfig

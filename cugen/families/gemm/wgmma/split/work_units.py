@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import STREAM_K_VALUES
 from cugen.families.gemm.problem import device_of, problem_of
 from cugen.families.gemm.selection import search_space
