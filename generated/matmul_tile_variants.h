@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input ffa816d897ab3c76, text a99db956ec512a35.
+// Input 61c00b7265d521fa, text d4e3fe76de84eb57.

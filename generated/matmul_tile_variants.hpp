@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input ffa816d897ab3c76, text 6392e449631e73ca.
+// Input 61c00b7265d521fa, text 598d200657fcf16f.

@@ -13,7 +13,7 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.table import target
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two
-from cugen.pieces.keyed import KeyedProblem
+from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import free_indices, walk
 

@@ -10,7 +10,7 @@ from cugen.families.grouped.kernel import GroupedKernel
 from cugen.families.grouped.recognition import column_of, match_grouped, widest
 from cugen.families.grouped.split import split
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.keyed import KeyedProblem
+from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.pieces.placement import tunables_only
 from cugen.spec.expressions import Reduce
 

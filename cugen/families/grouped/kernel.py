@@ -13,8 +13,8 @@ from cugen.machine.requests.banks import BANKS
 from cugen.pieces.blocks import append_definition, define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
-from cugen.pieces.keyed import KeyedProblem, KeyedReduction
-from cugen.pieces.keyed_kernel import KeyedKernel, Update
+from cugen.pieces.keyed.kernel import KeyedKernel, Update
+from cugen.pieces.keyed.problem import KeyedProblem, KeyedReduction
 from cugen.pieces.loop_variables import loop_variable, repeated, shared_loop_variable, unrolled, value_of
 from cugen.pieces.sections import append_loop, append_section, guarded, guarded_nodes
 from cugen.pieces.statements import lower_statements

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cugen.pieces.keyed import KeyedProblem, NotByKey, match_keyed
-from cugen.pieces.keys import Summand, Term, summands_of
+from cugen.pieces.keyed.problem import KeyedProblem, NotByKey, match_keyed
+from cugen.pieces.keyed.terms import Summand, Term, summands_of
 from cugen.pieces.vectors import is_computed, step_along, widest_at
 from cugen.plan.context import Context
 from cugen.plan.memory import ADDRESSED

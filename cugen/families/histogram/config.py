@@ -9,7 +9,7 @@ from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two
-from cugen.pieces.keyed import KeyedProblem
+from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, is_computed, widest_at
 from cugen.plan.memory import ADDRESSED
 from cugen.plan.request import Tunable

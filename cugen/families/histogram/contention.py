@@ -12,7 +12,7 @@ from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
 from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
-from cugen.pieces.keyed import KeyedProblem
+from cugen.pieces.keyed.problem import KeyedProblem
 
 COMPARISON_INSTRUCTIONS = (
     3  # a comparison, its conversion and the addition (heuristic); loads are shared by several bins

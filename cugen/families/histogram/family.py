@@ -19,7 +19,7 @@ from cugen.families.histogram.kernel import HistogramKernel
 from cugen.families.histogram.recognition import match_histogram
 from cugen.families.histogram.split import split
 from cugen.machine.target import STATIC_SHARED_BYTES
-from cugen.pieces.keyed import KeyedProblem
+from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.pieces.placement import tunables_only
 from cugen.spec.expressions import Reduce
 

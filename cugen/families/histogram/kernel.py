@@ -9,8 +9,8 @@ from cugen.families.histogram.config import HistogramConfig, padding, vector_rea
 from cugen.pieces.blocks import define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
-from cugen.pieces.keyed import KeyedProblem, KeyedReduction
-from cugen.pieces.keyed_kernel import KeyedKernel, Update
+from cugen.pieces.keyed.kernel import KeyedKernel, Update
+from cugen.pieces.keyed.problem import KeyedProblem, KeyedReduction
 from cugen.pieces.loop_variables import (
     loop_variable,
     repeated,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cugen.pieces.keyed import KeyedProblem, NotByKey, match_keyed
-from cugen.pieces.keys import Summand, Term, summands_of
+from cugen.pieces.keyed.problem import KeyedProblem, NotByKey, match_keyed
+from cugen.pieces.keyed.terms import Summand, Term, summands_of
 from cugen.plan.context import Context
 from cugen.plan.intervals import interval
 from cugen.plan.request import Refusal, Request

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cugen.pieces.keyed import KeyedProblem
-from cugen.pieces.keys import Term
+from cugen.pieces.keyed.problem import KeyedProblem
+from cugen.pieces.keyed.terms import Term
 from cugen.pieces.loop_variables import index_loop_variable
 from cugen.pieces.sections import append_loop
 from cugen.plan.lowering.expressions import Lowering

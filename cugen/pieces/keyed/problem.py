@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.pieces.grid import contiguous_first
-from cugen.pieces.keys import MAX_TERMS, Summand, Term, bins_of, cases_of, exclusive, term_of
+from cugen.pieces.keyed.terms import MAX_TERMS, Summand, Term, bins_of, cases_of, exclusive, term_of
 from cugen.pieces.vectors import is_computed, step_along
 from cugen.plan.context import Context
 from cugen.plan.memory import Array

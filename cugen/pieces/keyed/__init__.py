@@ -1,0 +1,1 @@
+"""Reductions by key: their terms, the problem that statements pose, and the base of their kernels."""
