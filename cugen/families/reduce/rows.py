@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -9,19 +10,23 @@ import sympy
 from cugen.families.reduce.kernel import KernelParts, LoopRange, StagedKernel
 from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.pieces.block_reduce import WARP, ThreadGroup, group_reduction
+from cugen.pieces.loop_variables import repeated_sections, shared_loop_variable, value_of
+from cugen.pieces.sections import SectionGroup, append_section
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, is_computed, narrowest, offset_of, to_alignment
 from cugen.plan.alignment import divisor
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import Comparison, Define, Guard, Loop, Node, ReturnUnless, Section
+from cugen.plan.nodes import Comparison, Define, Guard, If, Index, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, bounds, integer, symbol
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, bounds, integer, symbol
 from cugen.spec.expressions import Read, conjuncts, uses_indices
 
 MIN_PEELED_ROW_VECTORS = 16  # so that a scalar head and tail cost little; heuristic
 MIN_ACCESS_BYTES = 8  # per load; a scalar head allows vectors where alignment allows only narrower loads
 MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
+MAX_FIXED_TRIPS = 8  # of straight-line code; heuristic
+MAX_EDGE_ELEMENTS = 4  # per thread, before and after the vectors, in straight-line code; heuristic
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,9 @@ class RowKernel(StagedKernel):
         misalignment = sympy.Add(*(term for term in sympy.Add.make_args(offset) if not self._is_multiple(term)))
         is_aligned = misalignment == 0
         is_whole = is_aligned and self._is_multiple(loop.stop - loop.start)
+        if trips := self._fixed_trips(loop, stage, is_aligned=is_aligned):
+            self._fixed_row(loop, reads, misalignment, trips, scope)
+            return
         loop = self.with_named_stop(loop, scope)
         start = loop.start
         if not is_aligned:
@@ -164,6 +172,81 @@ class RowKernel(StagedKernel):
             if bounds(loop.stop - start, lowering.ranges)[0] < 0:
                 tail = Maximum(tail, start)
             self._scalar_loop("tail", loop, tail, scope)
+
+    def _fixed_trips(self, loop: LoopRange, stage: Stage, *, is_aligned: bool) -> tuple[int, int] | None:
+        """The iterations along a row of fixed length that all threads have, and that some have. None where it isn't
+        fixed, or too long for straight-line code, or has too many elements before and after its vectors, and for
+        positions, of which a thread takes the first that it finds."""
+        is_alone = len(self.problem.stages) == 1 and len(stage.indices) == 1
+        has_position = any(reduction.is_position for reduction in stage.reductions)
+        if loop.start != 0 or not loop.stop.is_Integer or not is_alone or has_position:
+            return None
+        width, threads, length = self.config.width, self.config.threads, int(loop.stop)
+        last_start = 0 if is_aligned else width - 1  # of the vectors
+        certain = max(length - last_start, 0) // (threads * width)
+        trips = -(-(length // width) // threads)
+        requested = dict(self.request.schedule.tunables).get("unroll")
+        max_trips = max(self.config.unroll, MAX_FIXED_TRIPS) if requested is None else int(requested)
+        edges = self._edges_per_thread(loop, is_aligned=is_aligned)
+        if trips > max_trips or edges > MAX_EDGE_ELEMENTS or length < 2 * width:
+            return None
+        return (0 if certain == 1 < trips else certain), trips
+
+    def _edges_per_thread(self, loop: LoopRange, *, is_aligned: bool) -> int:
+        """Of a row of fixed length, a thread's elements before and after the vectors."""
+        width = self.config.width
+        edges = int(loop.stop) % width if is_aligned else 2 * (width - 1)
+        return -(-edges // self.config.threads)
+
+    def _fixed_row(
+        self, loop: LoopRange, reads: Sequence[Read], misalignment: Integer, trips: tuple[int, int], scope: Scope
+    ) -> None:
+        """A short row of fixed length: no loop ends at another iteration in another thread, so that a compiler turns
+        branches into predicates and issues all loads at once. `edges` are the elements around the vectors."""
+        lowering, index, (certain, total) = self.lowering, loop.index, trips
+        width, threads, length, is_aligned = self.config.width, self.config.threads, loop.stop, misalignment == 0
+        start = integer(0) if is_aligned else lowering.define("first", to_alignment(misalignment, width), scope)
+        groups: list[Section] = []
+        if count := self._edges_per_thread(loop, is_aligned=is_aligned):
+            number = shared_loop_variable("e", (0, count - 1), lowering)
+            nth = self.x + value_of(number) * threads
+            nth_after = nth + FloorDiv(length - start, integer(width)) * width
+            edge = self._element(loop, nth_after if is_aligned else Choice(nth, start, nth, nth_after), "edge")
+            inner = Scope(scope, frozenset((index.name,)), certain=False)
+            self.accumulate_element(loop.stage, inner)
+            groups.append(self._guarded_group("edges", edge, 1, length, inner, number))
+        name_hint = f"first_{index.name}" if loop.stage.needs_element_index(index.name, reads) else index.name
+        first, step = start + self.x * width, threads * width
+        if certain:
+            number = shared_loop_variable("u", (0, certain - 1), lowering, "vectors")
+            inner = Scope(scope, frozenset((index.name,)))
+            inner.nodes.append(Define(self._element(loop, first + value_of(number) * step, name_hint)))
+            self.accumulate_vector(loop.stage, index.name, width, reads, inner)
+            sections = tuple(node for node in inner.nodes if isinstance(node, Section))
+            groups.append(SectionGroup("all_inside", repeated_sections("loop", number, sections)))
+        if total > certain:
+            number = shared_loop_variable("u", (certain, total - 1), lowering, "last vectors")
+            vector = self._element(loop, first + value_of(number) * step, f"last_{index.name}")
+            inner = Scope(scope, frozenset((index.name,)), certain=False)
+            self.accumulate_vector(loop.stage, index.name, width, reads, inner)
+            groups.append(self._guarded_group("some_inside", vector, width, length, inner, number))
+        del lowering.symbols[index.name]
+        append_section(scope, "bounds")
+        scope.nodes.append(SectionGroup("fixed_row", tuple(groups)))
+
+    def _element(self, loop: LoopRange, definition: Integer, name_hint: str) -> Index:
+        """An element of a row of fixed length, which may be past its end until a guard holds."""
+        last = max(bounds(definition, self.lowering.ranges)[1], 0)
+        return replace(self.loop_index(loop, definition, 0, name_hint), range=(0, last))
+
+    def _guarded_group(
+        self, name: str, element: Index, width: int, length: Integer, scope: Scope, number: Index
+    ) -> SectionGroup:
+        """The code of `scope` for all values of `number`, where `width` elements are in the row."""
+        sections = tuple(node for node in scope.nodes if isinstance(node, Section))
+        inside = Guard((Comparison(element.symbol + (width - 1), "<", length),))
+        branch = Section("index", (Define(element),)), Section("inside", (If(inside, sections),))
+        return SectionGroup(name, repeated_sections("loop", number, branch))
 
     def _is_multiple(self, expr: Integer) -> bool:
         """Whether it is known to be a multiple of the vector width."""
