@@ -28,6 +28,7 @@ MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes 
 CHANNELS_PER_THREAD = 4  # output channels that share a register window (heuristic)
 MAX_UNSHARED_POINTS = 32  # of a window; a loop over its elements needs no registers (measured on H200)
 BLOCK_THREADS = 128
+MIN_BYTES_IN_FLIGHT = 32  # per thread: 2048 threads have as many as saturate the memory bandwidth (heuristic)
 MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
 MAX_ELEMENTS_PER_OUTPUT = 48  # of windows without a stride, unasked: a tile in shared memory is faster (measured)
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
@@ -129,7 +130,8 @@ def _requested_outputs(windows: _Windows, max_width: int) -> dict[str, int]:
         return outputs
     if len(order) > 1:
         second = order[1].name
-        outputs[second] = int(tunables.get("rows", sizes.get(second, _rows(request, footprints, order, outputs))))
+        rows = _rows(request, footprints, order, outputs, has_channels=bool(windows.channel_reductions))
+        outputs[second] = int(tunables.get("rows", sizes.get(second, rows)))
     outer = [index.name for index in order[2:] if _halo(footprints, index.name)]
     for name in outer[:1]:
         outputs[name] = sizes.get(name, 4)
@@ -294,24 +296,32 @@ def load_width(request: Request, array: Array, footprint: Footprint, along: str)
 
 
 def _rows(
-    request: Request, footprints: Mapping[str, Footprint], order: tuple[spec.Index, ...], outputs: dict[str, int]
+    request: Request,
+    footprints: Mapping[str, Footprint],
+    order: tuple[spec.Index, ...],
+    outputs: dict[str, int],
+    *,
+    has_channels: bool,
 ) -> int:
     """4 rows per thread, or 2 in three dimensions (measured on H200); more for tall footprints or scalar loads, fewer
-    where windows fill the registers, threads would be few, or the rows share no elements."""
+    where windows fill the registers, or threads would be few. Of rows that share no elements one, or as many as have
+    enough bytes in flight; a loop over channels has the loads of several in flight."""
     along, second = order[0].name, order[1].name
     context = request.context
     extents = list(map(context.max_extent, order))
     height, is_deep = _halo(footprints, second), any(_halo(footprints, index.name) for index in order[2:])
+    points = sum(len(footprint.points) for footprint in footprints.values())
+    limit = MAX_WINDOW_REGISTERS if _halo(footprints, along) else math.inf
     if not height:
-        return 1
-    if _halo(footprints, along) or is_deep:
+        rows = 1 if has_channels or is_deep else _rows_in_flight(request, footprints, order, outputs)
+    elif _halo(footprints, along) or is_deep:
         is_bytes = all(context.arrays[footprint.array].dtype.bits == 8 for footprint in footprints.values())
         rows = 2 if is_deep else 8 if outputs[along] == 1 or is_bytes else 4
     else:
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
-    points = sum(len(footprint.points) for footprint in footprints.values())
-    limit = MAX_WINDOW_REGISTERS if _halo(footprints, along) else math.inf
-    if elements_of(footprints, {**outputs, second: rows}) == rows * elements_of(footprints, {**outputs, second: 1}):
+    if height and elements_of(footprints, {**outputs, second: rows}) == rows * elements_of(
+        footprints, {**outputs, second: 1}
+    ):
         return 1
     while rows > 1 and (
         thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
@@ -321,6 +331,19 @@ def _rows(
     ):
         rows //= 2
     return rows
+
+
+def _rows_in_flight(
+    request: Request, footprints: Mapping[str, Footprint], order: tuple[spec.Index, ...], outputs: dict[str, int]
+) -> int:
+    """Rows that share no elements, of a thread whose loads of one row are so few bytes that the threads of a
+    multiprocessor have too few in flight."""
+    row_bytes = 0
+    for footprint in footprints.values():
+        if any(axis.index == order[1].name for axis in footprint.axes):
+            array = request.context.arrays[footprint.array]
+            row_bytes += footprint.distance_along(order[0].name, outputs[order[0].name]) * array.dtype.bytes
+    return power_of_two(MIN_BYTES_IN_FLIGHT // row_bytes + 1) // 2 if 0 < row_bytes <= MIN_BYTES_IN_FLIGHT else 1
 
 
 def thread_registers(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,3 +47,20 @@ def test_a_stride_that_divides_vectors_keeps_them(planned, stride):
 )
 def test_a_strided_window_is_summed(prove, stride, dtype):
     prove(pooled(stride, stride, dtype), sanitize=True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "rows"),
+    [("float32", 513, 4), ("float16", 513, 8), ("uint8", 1025, 16), ("float64", 513, 2), ("float32", 16, 1)],
+)
+def test_rows_of_few_bytes_are_several_of_a_thread(made, dtype, columns, rows):
+    """Rows of odd length are loaded by elements; 2048 threads then have as many bytes in flight as with vectors."""
+    (launch,) = made(pooled(2, 3, dtype, 4096, columns)).manifest.launches
+    blocks = math.ceil(4096 / (rows * launch.block[1]))
+    assert launch.grid[1] == blocks
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("rows", [4095, 4097, pytest.param(4099, marks=pytest.mark.slow)])
+def test_several_rows_of_a_thread_are_summed(prove, rows):
+    prove(pooled(2, 3, "float32", rows, 67), sanitize=True)
