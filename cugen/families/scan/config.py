@@ -10,6 +10,7 @@ from cugen.families.scan.columns import ColumnConfig
 from cugen.families.scan.decoupled_look_back import LookBackConfig
 from cugen.families.scan.recognition import ScanProblem, Tiles
 from cugen.families.scan.rows import RowConfig
+from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.features import SPIN_WAITS
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import block_of_short_rows, power_of_two
@@ -33,6 +34,9 @@ MIN_MULTI_PASS_ROW_BYTES = 131_072  # for shorter rows another launch costs more
 TARGET_TILES_PER_ROW = 256  # within the limits of the tile length
 MIN_TILE_BYTES, DEFAULT_TILE_BYTES, MAX_TILE_BYTES = 8_192, 32_768, 65_536
 MIN_COLUMN_TILE_ELEMENTS = 1024
+SHIFTED_REGISTERS, REGISTERS_PER_SHIFTED_ELEMENT = 16, 2  # about those of compiled kernels (ptxas 13.0)
+MAX_REGISTERS_OF_FULL_SM = 32  # of 2048 threads
+MIN_WAVES_OF_SHIFTED_ROWS = 8  # so that the last one costs little
 LINE_BYTES = 128  # a cache line (CUDA programming guide)
 LOOK_BACK_BYTES_PER_THREAD = 128  # loads in flight
 LOOK_BACK_THREADS_PER_SM = 1024  # that the register file has to hold
@@ -114,6 +118,8 @@ def row_config(problem: ScanProblem) -> RowConfig:
     prefetch = False
     if vectors_per_row <= WARP:
         threads, vectors = power_of_two(vectors_per_row), 1
+    elif shift and width > 4 and outer_count(problem) >= MIN_BLOCKS_SEVERAL_WAVES:
+        threads, vectors = _shifted_group(problem, vectors_per_row)
     elif vectors_per_row <= WARP * 2 * narrow:
         threads, vectors = WARP, min(-(-vectors_per_row // WARP), 4)
     elif (is_short or _may_be_short(problem)) and not is_few and problem.tiles is None:
@@ -125,8 +131,7 @@ def row_config(problem: ScanProblem) -> RowConfig:
         prefetch = vectors_per_row > threads * vectors
         if prefetch and width > 4:  # narrow elements take more registers in their compute type
             fills = outer_count(problem) >= MIN_BLOCKS_SEVERAL_WAVES
-            threads_of_one = 2 * BLOCK_THREADS if shift else BLOCK_THREADS  # partial vectors at both ends take longer
-            threads, vectors, prefetch = (threads_of_one, 1, False) if fills else (threads, min(vectors, 2), True)
+            threads, vectors, prefetch = (BLOCK_THREADS, 1, False) if fills else (threads, min(vectors, 2), True)
         threads = min(power_of_two(-(-vectors_per_row // vectors)), threads)
     vectors = int(tunables.get("vectors", vectors))
     threads = int(tunables.get("threads", threads))
@@ -136,6 +141,27 @@ def row_config(problem: ScanProblem) -> RowConfig:
         block = block_of_short_rows(BLOCK_THREADS // 2, threads, row_bytes, outer_count(problem))
         rows = min(block // threads, power_of_two(problem.context.planned_extent(problem.outer[0])))
     return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch, shift > 0)
+
+
+def _shifted_group(problem: ScanProblem, vectors_per_row: int) -> tuple[int, int]:
+    """Threads and vectors of each for many rows of narrow elements that begin anywhere. A block waits for its loads,
+    then for its scan, so that memory is busy while others are resident: as many vectors as leave the multiprocessor
+    full of threads, and groups so small that the iterations of a row outlast the start of its block, while there are
+    several waves of them."""
+    target, width = problem.request.target, _shift_width(problem)
+    vectors = 1
+    while SHIFTED_REGISTERS + REGISTERS_PER_SHIFTED_ELEMENT * 2 * vectors * width <= MAX_REGISTERS_OF_FULL_SM:
+        vectors *= 2
+    registers = SHIFTED_REGISTERS + REGISTERS_PER_SHIFTED_ELEMENT * vectors * width
+    resident = PLANNING_DEVICE.sms * min(target.threads_per_sm, target.registers_per_sm // registers)
+    threads = WARP
+    while (
+        threads < 2 * BLOCK_THREADS
+        and threads * vectors < vectors_per_row
+        and threads * outer_count(problem) < MIN_WAVES_OF_SHIFTED_ROWS * resident
+    ):
+        threads *= 2
+    return threads, vectors
 
 
 def uses_look_back(problem: ScanProblem) -> bool:

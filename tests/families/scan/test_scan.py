@@ -70,6 +70,28 @@ def test_long_rows_have_more_threads(planned, n, dtype, block):
     assert planned(matrix(4096, n, dtype=dtype)).block == block
 
 
+@pytest.mark.parametrize(
+    ("rows", "n", "dtype", "block"),
+    [
+        (1023, 391, "bfloat16", (32, 4, 1)),
+        (343_208, 391, "bfloat16", (32, 4, 1)),
+        (343_208, 392, "bfloat16", (32, 4, 1)),
+        (343_208, 1351, "uint8", (32, 4, 1)),
+        (9233, 14_503, "bfloat16", (256, 1, 1)),
+        (9233, 14_504, "bfloat16", (512, 1, 1)),
+        (2400, 54_923, "bfloat16", (512, 1, 1)),
+    ],
+)
+def test_narrow_rows_that_begin_anywhere_have_small_groups_of_several_waves(planned, rows, n, dtype, block):
+    assert planned(matrix(rows, n, dtype=dtype)).block == block
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("n", [241, 263, 513, pytest.param(775, marks=pytest.mark.slow)])
+def test_a_warp_loops_over_narrow_rows_that_begin_anywhere(prove, n):
+    prove(matrix(1025, n, dtype="bfloat16"), sanitize=True)
+
+
 def test_a_thread_group_of_a_warp_needs_neither_shared_memory_nor_a_barrier(planned):
     kernel = planned(matrix(4096, 256))
     assert kernel.shared_bytes == 0
