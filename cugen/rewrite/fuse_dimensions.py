@@ -316,6 +316,46 @@ def fused_array(array: Array, dimensions: tuple[int, ...]) -> Array:
     return replace(array, shape=tuple(shape.values()), strides=strides)
 
 
+def with_remainders(current: FusedStatements, slow: Index, fast: Index, context: Context) -> FusedStatements | None:
+    """The statements over one index in place of two, whose remainder is the fast one where arrays have that alone: of
+    x[i, j] + b[j] over n columns, x[e] + b[e % n]. None where it isn't so simple."""
+    taken = {index.name for group in groups(current.statements) for index in group} | context.symbols.keys()
+    name = fresh("e" if "e" not in taken else "element", taken)
+    remainder = Op("mod", (IndexValue(name), fast.extent), INT64)
+    both = {slow.name, fast.name}
+    dimensions: dict[str, tuple[int, int]] = {}
+    for array, subscripts in subscripted(current.statements):
+        if not any(slow.name in free_indices(sub) for sub in subscripts):
+            continue
+        bare = {sub.name: d for d, sub in enumerate(subscripts) if isinstance(sub, IndexValue) and sub.name in both}
+        if len(bare) < 2 or sum(bool(free_indices(sub) & both) for sub in subscripts) > 2:
+            return None
+        pair = bare[slow.name], bare[fast.name]
+        if dimensions.setdefault(array, pair) != pair:
+            return None
+    fusion = _Fusion(((slow, fast),), dimensions)
+    if not dimensions or not _is_dense(current, (slow, fast), fusion, context, allow_parts=True):
+        return None
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Read) and node.array in dimensions:
+            subscripts = tuple(
+                sub if d in dimensions[node.array] else replaced(sub, change) for d, sub in enumerate(node.subscripts)
+            )
+            return replace(node, subscripts=subscripts)
+        return remainder if node == IndexValue(fast.name) else None
+
+    reads = [node for s in current.statements for node in walk(s.value) if isinstance(node, Read)]
+    for read in reads:
+        is_fused = read.array in dimensions
+        if is_fused and (slow.name not in free_indices(read) or read.boundary is not None or read.exact):
+            return None
+    statements = tuple(replace(s, value=replaced(s.value, change)) for s in current.statements)
+    result = _apply(replace(current, statements=statements), fusion, lambda *_: name)
+    values = [expr for s in result.statements for expr in (*s.subscripts, s.value)]
+    return None if any(free_indices(value) & both for value in values) else result
+
+
 def _linearised(current: FusedStatements, context: Context) -> FusedStatements:
     """Linear indices in place of the subscripts `delinearised` from them, where all reads of an array have them.
 

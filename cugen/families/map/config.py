@@ -63,7 +63,7 @@ def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
         sizes = [block.get(index.name, 1) for index in work.order[:2]]
         threads = (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1, 1)
         return VectorConfig(width, vectors, axis=0, threads=threads)
-    shift = 0 if work.requested_widths() or work.requested_vectors() else _shift(work, planned_extents[0])
+    shift = 0 if work.requested_widths() or work.requested_vectors() else shift_of(work, planned_extents[0])
     if shift:
         width = work.full_width
         rows = max(shift, MIN_ROWS_PER_SHIFTED_BLOCK)
@@ -92,7 +92,7 @@ def _axis_of_vectors(slots: int, extents: list[int], threads: tuple[int, int, in
     return axis if axis == 1 or slots <= threads[0] else 0
 
 
-def _shift(work: Work, longest: int) -> int:
+def shift_of(work: Work, longest: int) -> int:
     """Elements per sector, if rows are long and equally misaligned, so that vectors can start at sectors; else 0."""
     min_row = MIN_VECTORS_PER_SHIFTED_ROW * work.full_width
     if work.is_partial or work.max_width.count >= work.full_width or len(work.order) < 2 or longest < min_row:

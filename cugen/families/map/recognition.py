@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
+from cugen.families.map.config import shift_of
 from cugen.families.map.work import Work, work_of
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.elementwise import IN_MEMORY, loaded_reads
 from cugen.pieces.structures.runs import sectors_per_element
-from cugen.pieces.vectors import SECTOR_BYTES, ElementRef, step_along
+from cugen.pieces.vectors import SECTOR_BYTES, ElementRef, Width, step_along
 from cugen.plan.context import Context
 from cugen.plan.request import Request
+from cugen.rewrite.fuse_dimensions import FusedStatements, with_remainders
 from cugen.rewrite.indices.unrolled import Unrolling, adjacent_elements, equal_parts, unrolled, unrolling
 from cugen.spec.expressions import Index, Op, free_indices, walk
 from cugen.spec.model import Statement
@@ -21,18 +24,43 @@ _STEPS = ("floordiv", "mod", "lt", "le", "gt", "ge", "eq", "ne")
 MAX_UNROLLED = 8  # values of an index: as many vectors of each output in a thread's registers (heuristic)
 MIN_UNROLLED_THREADS = 1 << 15  # that are left: enough to fill a large GPU with a vector each (heuristic)
 MIN_REQUEST_BYTES = 4  # of a lane (heuristic)
+MAX_REMAINDER_VECTORS = 64  # of a row, of the widest type; longer unaligned rows are as fast in vectors (measured)
 MIN_GAIN = 1.1  # of the sectors, which are estimated (heuristic)
 
 
 def recognise(request: Request) -> Work:
     """The work of a request that consists of statements without loops."""
-    work = work_of(request)
+    work = simple = work_of(request)
     sectors = _sectors(work) / MIN_GAIN
     for candidate, count in _unrolled(request):
         changed = work_of(candidate)
         if _is_allowed(changed) and (fewer := _sectors(changed) / count) < sectors:
             work, sectors = changed, fewer
-    return work
+    return (_over_all_elements(work) or work) if work is simple else work
+
+
+def _over_all_elements(work: Work) -> Work | None:
+    """The work over all elements of short rows that vectors can't take, by one index, whose remainder by their constant
+    length inputs have that are the same for all rows."""
+    request, context = work.request, work.request.context
+    is_sized = request.schedule.block or request.schedule.thread or work.requested_widths()
+    if is_sized or work.is_partial or len(work.order) < 2:
+        return None
+    fast, slow = work.order[:2]
+    extent = context.static_extent(fast)
+    if extent is None or extent >= MAX_REMAINDER_VECTORS * work.full_width or work.loaded or work.stored:
+        return None
+    if work.full_width == 1 or not (work.max_width.count == 1 or shift_of(work, extent)):
+        return None
+    if math.prod(context.max_extent(index) for index in work.order) >= 1 << 31:  # remainders of 64 bits take longer
+        return None
+    form = FusedStatements(request.group.statements, work.arrays)
+    result = with_remainders(form, slow, fast, context)
+    if result is None:
+        return None
+    changed = work_of(request, result)
+    reason = f"{work.max_width.reason}; short rows are one index over all elements"
+    return replace(changed, max_width=Width(changed.max_width.count, reason))
 
 
 def _is_allowed(work: Work) -> bool:

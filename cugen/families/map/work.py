@@ -14,6 +14,7 @@ from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest,
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
+from cugen.rewrite.fuse_dimensions import FusedStatements
 from cugen.spec.expressions import Index, Read, free_indices
 
 MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heuristic)
@@ -80,9 +81,10 @@ class Work:
         return vectors if isinstance(vectors, int) else None
 
 
-def work_of(request: Request) -> Work:
-    """The work of a request that consists of statements without loops, over its indices as they are."""
-    form = canonical(request)
+def work_of(request: Request, form: FusedStatements | None = None) -> Work:
+    """The work of a request that consists of statements without loops, over its indices as they are, or of a `form` of
+    them."""
+    form = form or canonical(request)
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)
     if any(statement.is_partial for statement in request.group.statements):
