@@ -130,7 +130,9 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         fits_warp = vectors <= MAX_VECTORS_PER_LANE * WARP
         is_narrow = _min_element_bytes(problem) <= NARROW_ELEMENT_BYTES
         has_head = is_narrow and any(has_scalar_head(problem, stage) for stage in problem.stages)
-        threads = _lanes(vectors, has_head) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
+        threads = (
+            _lanes(vectors, has_head, _is_fixed(problem)) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
+        )
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
             threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
@@ -191,10 +193,20 @@ def _is_small_window(problem: ReductionProblem, stage: Stage) -> bool:
     return _is_short_window(problem, stage) and point_count(problem, stage.indices) <= MAX_SMALL_WINDOW_POINTS
 
 
-def _lanes(vectors: int, has_head: bool) -> int:
+def _is_fixed(problem: ReductionProblem) -> bool:
+    """Whether rows are of a length that lets a lane load all of its vectors at once."""
+    stage = problem.stages[0]
+    is_alone = len(problem.stages) == 1 and len(stage.indices) == 1
+    has_position = any(reduction.is_position for reduction in stage.reductions)
+    return is_alone and not has_position and problem.context.static_extent(stage.fastest) is not None
+
+
+def _lanes(vectors: int, has_head: bool, is_fixed: bool) -> int:
     """Lanes for a short row: two vectors each where that leaves no lane idle, else three, or four of narrow elements
-    where each also tests for those before and after them."""
-    per_lane = 4 if has_head else 2 if vectors == power_of_two(vectors) else 3
+    where each also loops over those before and after them."""
+    per_lane = 3 if vectors != power_of_two(vectors) else 2
+    if has_head:
+        per_lane = 3 if is_fixed else 4
     return min(max(power_of_two(vectors // per_lane + 1) // 2, 1), WARP)
 
 

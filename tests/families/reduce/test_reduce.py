@@ -141,9 +141,28 @@ def test_loads_are_as_wide_as_alignment_allows(planned):
     assert widths(rows("dynamic", "{range: [0, 5000], multiple_of: 8}")) == [4]
 
 
-@pytest.mark.parametrize(("n", "block"), [(418, (8, 32, 1)), (270, (8, 32, 1)), (778, (16, 16, 1)), (416, (16, 16, 1))])
-def test_lanes_that_test_for_both_ends_of_a_row_have_more_of_it(planned, n, block):
+@pytest.mark.parametrize(
+    ("n", "block"),
+    [
+        (194, (8, 32, 1)),
+        (257, (8, 32, 1)),
+        (270, (8, 32, 1)),
+        (335, (8, 32, 1)),
+        (418, (16, 16, 1)),
+        (416, (16, 16, 1)),
+        (778, (32, 8, 1)),
+    ],
+)
+def test_lanes_of_narrow_rows_have_three_vectors_or_four_in_a_loop(planned, n, block):
     assert planned(rows(300_000, n, dtype="bfloat16", out="bfloat16")).block == block
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(191, "bfloat16"), (193, "float16"), (387, "bfloat16"), (767, "float16"), (385, "uint8")]
+)
+def test_narrow_rows_of_lanes_with_three_vectors_are_reduced(prove, n, dtype):
+    prove(rows(131, n, dtype=dtype, out="float32"), sanitize=True)
 
 
 def test_a_warp_per_row_needs_neither_shared_memory_nor_a_barrier(planned):
