@@ -6,8 +6,8 @@
 // total                 output, float32 []
 // full_sum_total_parts  grid (23, 1, 1), block (1024, 1, 1), 256 bytes of shared memory; family reduce
 // full_sum_total        grid (1, 1, 1), block (4, 1, 1); family reduce
-// bounds                8 of 8 accesses proved
-// analysis              sm_90: 8 accesses, 8 ideal
+// bounds                9 of 9 accesses proved
+// analysis              sm_90: 9 accesses, 9 ideal
 //
 // Made by cugen 0.1.0 from full_sum.yaml (hash 64b8169916d00d7e) for sm_90. Edit the spec, not this file.
 //
@@ -19,9 +19,10 @@
 //   total_parts[part]           1 sector, ideal 1 (uniform address)
 //
 // Ideal accesses of full_sum_total, without a remark in the code:
-//   total_parts[part]  2 sectors, ideal 2 (64 contiguous bytes)
-//   total_parts[tail]  1 sector, ideal 1 (uniform address)
-//   total[0]           1 sector, ideal 1 (uniform address)
+//   total_parts[edge]       1 sector, ideal 1 (uniform address)
+//   total_parts[part]       2 sectors, ideal 2 (64 contiguous bytes)
+//   total_parts[last_part]  2 sectors, ideal 2 (48 contiguous bytes)
+//   total[0]                1 sector, ideal 1 (uniform address)
 
 constexpr int N = 100003;
 
@@ -94,17 +95,27 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
     const double* __restrict__ total_parts)
 {
     double sum = 0.0;
-    #pragma unroll 3
-    for (int part = threadIdx.x * 2; part < 22; part += 8) {
+    const int edge = threadIdx.x + 22;
+    if (edge < 23) {
+        const double total_parts_part = total_parts[edge];
+        sum += total_parts_part;
+    }
+    #pragma unroll
+    for (int u = 0; u < 2; ++u) {
+        const int part = threadIdx.x * 2 + 8 * u;
         const auto total_parts2 = load<2>(&total_parts[part]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
             sum += total_parts2.data[v];
         }
     }
-    for (int tail = threadIdx.x + 22; tail < 23; tail += 4) {
-        const double total_parts_part = total_parts[tail];
-        sum += total_parts_part;
+    const int last_part = threadIdx.x * 2 + 16;
+    if (last_part + 1 < 23) {
+        const auto total_parts2 = load<2>(&total_parts[last_part]);
+        #pragma unroll
+        for (int v = 0; v < 2; ++v) {
+            sum += total_parts2.data[v];
+        }
     }
 
     // reduction by warp shuffles: every lane gets the result

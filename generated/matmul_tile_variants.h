@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 61c00b7265d521fa, text d4e3fe76de84eb57.
+// Input e77b39b0f1843dea, text 17173358b767f0df.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 61c00b7265d521fa, text 598d200657fcf16f.
+// Input e77b39b0f1843dea, text 581aa1bc4e7bdad6.
