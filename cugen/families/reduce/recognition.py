@@ -19,7 +19,7 @@ from cugen.plan.traversal.ragged import has_nested_ranges
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
 from cugen.spec.model import Statement
 
 MAX_SHARING_RESULTS = 8  # of the same gathered elements, which come from a cache after the first (heuristic)
@@ -58,9 +58,6 @@ def _problem(request: Request) -> ReductionProblem:
 def _check_form(statements: tuple[Statement, ...]) -> None:
     if not collected(statements):
         raise NotReductions("needs a reduction; here is none")
-    for statement in statements:
-        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            raise NotReductions(f"subscripts outputs by indices alone; {statement.target} has an expression")
     written = [statement.target for statement in statements]
     for reduction in (node for s in statements for node in walk(s.value) if isinstance(node, Reduce)):
         for read in (node for node in walk(reduction) if isinstance(node, Read) and node.array in written):

@@ -14,12 +14,12 @@ from cugen.families.stencil.periodic_config import choose_periodic_config
 from cugen.families.stencil.phases import find_periods, with_phases
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
-from cugen.pieces.vectors import is_contiguous
+from cugen.pieces.vectors import step_along
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.rewrite.fuse_dimensions import with_zeros
-from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import IndexValue, Read, Reduce, Scan, free_indices, walk
 
 TUNABLES = (VECTOR, ROWS)
 
@@ -105,8 +105,6 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
         if not statement.indices:
             yield Refusal(f"{statement.target} is a single element")
             return
-        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            yield Refusal(f"writes {statement.target} at plain indices only")
         for node in walk(statement.value):
             if isinstance(node, Scan):
                 yield Refusal("takes no scans")
@@ -116,7 +114,7 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
                 yield Refusal(f"gathers from {node.array}")
     along = fastest_first(request)[0].name
     for statement in request.group.statements:
-        if not is_contiguous(arrays[statement.target], statement.subscripts, along):
+        if step_along(arrays[statement.target], statement.subscripts, along, request.context) != 1:
             yield Refusal(f"{statement.target} is not contiguous along {along}")
 
 
