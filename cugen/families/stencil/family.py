@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
@@ -20,8 +21,10 @@ from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.rewrite.fuse_dimensions import with_zeros
 from cugen.spec.expressions import IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.model import Statement
 
 TUNABLES = (VECTOR, ROWS)
+MAX_SHARED_TERMS = 64  # of a reduction that each thread of a row computes for itself (heuristic)
 
 
 def match(request: Request) -> Match | Refusals:
@@ -114,8 +117,18 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
                 yield Refusal(f"gathers from {node.array}")
     along = fastest_first(request)[0].name
     for statement in request.group.statements:
+        yield from _row_refusals(request, statement, along)
         if step_along(arrays[statement.target], statement.subscripts, along, request.context) != 1:
             yield Refusal(f"{statement.target} is not contiguous along {along}")
+
+
+def _row_refusals(request: Request, statement: Statement, along: str) -> Iterator[Refusal]:
+    """Why long reductions that all outputs of a row share are left to families that compute each once."""
+    for node in walk(statement.value):
+        if isinstance(node, Reduce) and along not in free_indices(node) and request.schedule.family != "stencil":
+            terms = math.prod(map(request.context.planned_extent, node.indices))
+            if terms > MAX_SHARED_TERMS:
+                yield Refusal(f"has reductions of windows; a {node.kind} of {terms} terms is the same along {along}")
 
 
 def footprint_refusals(along: str, footprints: Footprints) -> Iterator[Refusal]:
