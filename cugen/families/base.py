@@ -26,6 +26,8 @@ class Family:
     they take each alone aren't fused for it. A `fallback` loops over the terms of an element in one thread: a form of
     the statements that another family takes is better. One that `guards_results` takes statements that are partial.
     `prefers_terms` says that a statement's short reductions are faster as the expressions of their terms.
+    `elementwise` statements are computed as fast in the kernel of another family that reads their arrays; families that
+    `share_passes` read rows or columns once for all statements over them.
     `algorithm` divides a statement that `accumulate` allows to be computed otherwise; it is asked before any `split`.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
@@ -47,6 +49,8 @@ class Family:
     guards_results: bool = False
     prefers_terms: Callable[[Request], bool] | None = None
     algorithm: Callable[[Single], Steps | None] | None = None
+    elementwise: bool = False
+    share_passes: bool = False
 
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""

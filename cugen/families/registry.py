@@ -21,7 +21,12 @@ def families() -> tuple[Family, ...]:
     return tuple(sorted((m.FAMILY for m in registered if hasattr(m, "FAMILY")), key=lambda family: -family.rank))
 
 
+def first_family(request: Request) -> Family | None:
+    """The first family that takes a request."""
+    return next((family for family in families() if family.takes(request)), None)
+
+
 def is_specialised(request: Request) -> bool:
     """Whether the first family that takes a request is none of the general ones."""
-    family = next((family for family in families() if family.takes(request)), None)
+    family = first_family(request)
     return family is not None and not family.is_general

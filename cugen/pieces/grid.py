@@ -14,7 +14,7 @@ from cugen.plan.memory import Array
 from cugen.plan.nodes import Comparison, Define, Guard, Node, ReturnUnless
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, ceil_div, integer
-from cugen.spec.expressions import Index, IndexValue
+from cugen.spec.expressions import Index, free_indices
 from cugen.spec.model import Statement
 
 AXES = ("x", "y", "z")
@@ -39,13 +39,14 @@ def fastest_first(request: Request) -> tuple[Index, ...]:
 
 
 def contiguous_first(statement: Statement, target: Array) -> tuple[Index, ...]:
-    """A statement's indices: the one contiguous in its target first, then from right to left. Of several with a stride
-    of 1 it is the one whose extent isn't 1, else the last."""
+    """A statement's indices: the one contiguous in its target first, also in a subscript such as `N + i`, then from
+    right to left. Of several with a stride of 1 it is the one whose extent isn't 1, else the last."""
     dimensions = zip(statement.subscripts, target.strides, target.shape, strict=True)
-    unit = {sub: extent for sub, stride, extent in dimensions if stride == 1 and isinstance(sub, IndexValue)}
-    contiguous = next((sub for sub, extent in unit.items() if extent != 1), next(reversed(unit), None))
+    unit = {free_indices(sub): extent for sub, stride, extent in dimensions if stride == 1}
+    single = {name: extent for names, extent in unit.items() if len(names) == 1 for name in names}
+    contiguous = next((name for name, extent in single.items() if extent != 1), next(reversed(single), None))
     order = list(reversed(statement.indices))
-    order.sort(key=lambda index: IndexValue(index.name) != contiguous)
+    order.sort(key=lambda index: index.name != contiguous)
     return tuple(order)
 
 

@@ -49,10 +49,10 @@ def group_statements(spec: Spec, can_fuse: CanFuse | None = None, may_join: MayJ
     fused: _FusedStatements | None = None  # the last group, unless it is mixed
 
     def joins_last(statement: Statement) -> bool:
-        """Whether no family computes one of two reductions, or a scan, better in a kernel of its own."""
+        """Whether no family computes a reduction or a scan better in a kernel of its own."""
         has_scan = any(map(_scans, (*groups[-1], statement)))
-        has_two_reductions = _has_reduction((statement,)) and _has_reduction(groups[-1])
-        return is_computed_there(statement) if has_scan or has_two_reductions else True
+        has_reduction = _has_reduction((statement, *groups[-1]))
+        return is_computed_there(statement) if has_scan or has_reduction else True
 
     def is_computed_there(statement: Statement) -> bool:
         group = tuple(groups[-1])

@@ -39,7 +39,8 @@ def separated(
     names = {index.name for index in single.statement.indices}
     for last in reductions:
         stored = [reduction for reduction in reductions if reduction != last]
-        if names <= free_indices(last) and all(_is_profitable(r, names, single) for r in stored):
+        is_long = _terms(last, single) >= _MIN_TERMS
+        if names <= free_indices(last) and (is_long or all(_is_profitable(r, names, single) for r in stored)):
             steps = _steps(single, stored)
             if takes(last_request(single, steps)):
                 return steps
@@ -98,7 +99,11 @@ def _followed_by(steps: Steps, of_last: Steps) -> Steps:
 
 def _is_profitable(reduction: Reduce, names: set[str], single: Single) -> bool:
     """Whether each result serves several outputs, or is worth its store and load."""
-    return not names <= free_indices(reduction) or prod(map(single.context.max_extent, reduction.indices)) >= _MIN_TERMS
+    return not names <= free_indices(reduction) or _terms(reduction, single) >= _MIN_TERMS
+
+
+def _terms(reduction: Reduce, single: Single) -> int:
+    return prod(map(single.context.max_extent, reduction.indices))
 
 
 def _steps(single: Single, stored: list[Reduce]) -> Steps:

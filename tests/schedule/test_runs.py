@@ -83,3 +83,62 @@ def test_a_scan_shares_its_kernel_with_a_map(scan: str, read: str, families: lis
 def test_a_scan_and_a_transposition_of_many_elements_are_kernels_of_their_own() -> None:
     text = SCAN % ("cumsum(x[i, j], j)", "x[j, i]")
     assert families_of(kernel_of(text.replace("133", "1024"))) == ["scan", "transpose"]
+
+
+WITH_A_MAP = """
+params: {M: 130, N: 140, K: 150}
+arrays:
+  a: {shape: [M, K], dtype: %s}
+  b: {shape: [K, N], dtype: %s}
+  z: {shape: [M, N], dtype: float32}
+  u: {shape: [M, N], dtype: float32}
+  y: {shape: [M, N], dtype: float32}
+compute: |
+  u[m, n] = silu(z[m, n])
+  y[m, n] = %s * sum(a[m, k] * b[k, n], k)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("factor", ["u[m, n]", "2"])
+def test_a_map_before_a_product_leaves_it_its_family(dtype: str, factor: str) -> None:
+    kernel = kernel_of(WITH_A_MAP % (dtype, dtype, factor))
+    assert families_of(kernel) == ["map", "gemm"]
+
+
+def test_a_map_before_a_reduction_that_takes_both_shares_its_kernel() -> None:
+    text = STATISTICS.replace("s[n] = sum(x[n, d], d)", "s[n] = 2.0 * n")
+    assert families_of(kernel_of(text)) == ["reduce"]
+
+
+UNRELATED = """
+params: {N: 260}
+arrays:
+  x: {shape: [N, N], dtype: float32, boundary: zero}
+  a: {shape: [N, N], dtype: float32}
+  u: {shape: [N, N], dtype: float32}
+  y: {shape: [N, N], dtype: float32}
+compute: |
+  u[m, n] = x[m - 1, n] + x[m + 1, n] + x[m, n - 1] + x[m, n + 1]
+  y[m, n] = %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "family"),
+    [
+        pytest.param("sum(a[m, k] * a[k, n], k)", "gemm", id="a product"),
+        pytest.param("softmax(a[m, n], n)", "rowwise", id="a softmax"),
+        pytest.param("u[m, n] * softmax(a[m, n], n)", "rowwise", id="a softmax times the windows"),
+        pytest.param("a[m, n] / sum(a[m, k], k)", "rowwise", id="a norm"),
+    ],
+)
+def test_windows_and_what_another_family_reduces_are_launches_of_their_own(value: str, family: str) -> None:
+    assert families_of(kernel_of(UNRELATED % value)) == ["stencil", family]
+
+
+def test_a_map_of_other_arrays_is_no_part_of_an_epilogue() -> None:
+    text = WITH_A_MAP % ("float16", "float16", "2")
+    first, second = text.splitlines()[-2:]
+    swapped = text.replace(f"{first}\n{second}", f"{second}\n{first}")
+    assert families_of(kernel_of(swapped)) == ["gemm", "map"]

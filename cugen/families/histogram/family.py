@@ -58,4 +58,5 @@ FAMILY = Family(
     match=match,
     tunables=TUNABLES,
     split=split,
+    share_passes=True,
 )

@@ -104,4 +104,5 @@ FAMILY = Family(
     match=match,
     tunables=(_VECTOR, _VECTORS),
     guards_results=True,
+    elementwise=True,
 )

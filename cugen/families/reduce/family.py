@@ -92,4 +92,5 @@ FAMILY = Family(
     tunables=TUNABLES,
     split=split,
     prefers_terms=prefers_terms,
+    share_passes=True,
 )

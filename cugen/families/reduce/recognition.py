@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from cugen.families.reduce.frames import frames_beyond_boundary, is_of_frames
 from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.families.reduce.reads import ElementIndices, is_affine, is_gathered_row, operand_reads, strides_of
 from cugen.pieces.elementwise import IN_MEMORY
@@ -19,7 +20,7 @@ from cugen.plan.traversal.ragged import has_nested_ranges
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
 from cugen.spec.model import Statement
 
 MAX_SHARING_RESULTS = 8  # of the same gathered elements, which come from a cache after the first (heuristic)
@@ -58,9 +59,6 @@ def _problem(request: Request) -> ReductionProblem:
 def _check_form(statements: tuple[Statement, ...]) -> None:
     if not collected(statements):
         raise NotReductions("needs a reduction; here is none")
-    for statement in statements:
-        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            raise NotReductions(f"subscripts outputs by indices alone; {statement.target} has an expression")
     written = [statement.target for statement in statements]
     for reduction in (node for s in statements for node in walk(s.value) if isinstance(node, Reduce)):
         for read in (node for node in walk(reduction) if isinstance(node, Read) and node.array in written):
@@ -130,9 +128,10 @@ def _elements(
         gathered = tuple(read for read in reads if is_gathered_row(read, reductions, fused))
         unshared = [read for read in gathered if _shares_few(indices_of(read), request)]
         largest = max(unshared, key=rank, default=None)
+        moving += () if largest is None else gathered
+        largest = largest or frames_beyond_boundary(reads, moving, fused, reduced, output_names, request)
         if largest is None:
             raise NotReductions("reads each element for one result; here several results share every element")
-        moving += gathered
     return _Elements(moving, unshared, largest, names, indices_of)
 
 
@@ -158,7 +157,7 @@ def _extremes(reductions: Sequence[Reduce]) -> dict[Reduce, Reduce]:
 
 def _has_own_elements(sub: Expr, indices: tuple[spec.Index, ...], output_names: list[str], request: Request) -> bool:
     """Whether a subscript is a function of one reduced index at most, and then of no output index, or of the element of
-    a chunk: `part * chunk + i`. What is gathered may be any element."""
+    a chunk: `part * chunk + i`, also of frames that overlap. What is gathered may be any element."""
     reduced = {index.name for index in indices}
     direct = {node.name for node in _outside_reads(sub) if isinstance(node, IndexValue)}
     used, outputs = direct & reduced, direct & set(output_names)
@@ -172,10 +171,13 @@ def _has_own_elements(sub: Expr, indices: tuple[spec.Index, ...], output_names: 
         subscript = to_integer(sub, {**request.context.symbols, **index_symbols}).expand()
     except NotAnInteger:
         return False
-    (extent,) = (request.context.extent(index) for index in indices if index.name == name)
+    (reduced_index,) = (index for index in indices if index.name == name)
     step = subscript.coeff(symbol(name))
+    extent = request.context.extent(reduced_index)
     chunks = (subscript - step * (symbol(name) + symbol(output) * extent) for output in outputs)
-    return any(not chunk.expand().free_symbols & set(index_symbols.values()) for chunk in chunks)
+    if any(not chunk.expand().free_symbols & set(index_symbols.values()) for chunk in chunks):
+        return True
+    return len(outputs) == 1 and is_of_frames(subscript, symbol(name), symbol(*outputs), reduced_index, request)
 
 
 def _outside_reads(expr: Expr) -> Iterator[Expr]:

@@ -149,7 +149,9 @@ class ShortRowKernel(ReductionKernel):
             Section("results", tuple(scope.nodes)),
         )
 
-    def _fits_vector(self, _: Statement, array: Array) -> bool:
+    def _fits_vector(self, statement: Statement, array: Array) -> bool:
         """Whether one access stores the results of the thread's rows."""
         rows = self.config.rows
+        if statement.subscripts != (IndexValue(self.row.name),):
+            return False
         return array.strides == (1,) and 1 < rows and rows * array.dtype.bytes <= MAX_ACCESS_BYTES

@@ -269,4 +269,5 @@ FAMILY = Family(
     tunables=TUNABLES,
     split=split,
     mixes=True,
+    share_passes=True,
 )

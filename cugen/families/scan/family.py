@@ -101,4 +101,5 @@ FAMILY = Family(
     match=match,
     tunables=TUNABLES,
     split=multi_pass,
+    share_passes=True,
 )

@@ -13,7 +13,7 @@ from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import MAX_BLOCK_Z, fastest_first
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request, Tunable
@@ -252,7 +252,7 @@ def stored_outputs(request: Request, along: str) -> tuple[int, str]:
     width, reason = max(_SIZES), "the limit of a thread"
     for statement in request.stored_statements():
         array = request.context.arrays[statement.target]
-        count = widest(array, statement.subscripts, along, request.context).count
+        count = widest_at(array, statement.subscripts, along, request.context).count
         if count < width:
             width, reason = count, f"a store to {array.name} moves at most {count} elements"
     return width, reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
@@ -14,14 +15,16 @@ from cugen.families.stencil.periodic_config import choose_periodic_config
 from cugen.families.stencil.phases import find_periods, with_phases
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
-from cugen.pieces.vectors import is_contiguous
+from cugen.pieces.vectors import step_along
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Single, Steps
 from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.rewrite.fuse_dimensions import with_zeros
-from cugen.spec.expressions import Const, IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.model import Statement
 
 TUNABLES = (VECTOR, ROWS)
+MAX_SHARED_TERMS = 64  # of a reduction that each thread of a row computes for itself (heuristic)
 
 
 def match(request: Request) -> Match | Refusals:
@@ -105,8 +108,6 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
         if not statement.indices:
             yield Refusal(f"{statement.target} is a single element")
             return
-        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            yield Refusal(f"writes {statement.target} at plain indices only")
         for node in walk(statement.value):
             if isinstance(node, Scan):
                 yield Refusal("takes no scans")
@@ -116,8 +117,18 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
                 yield Refusal(f"gathers from {node.array}")
     along = fastest_first(request)[0].name
     for statement in request.group.statements:
-        if not is_contiguous(arrays[statement.target], statement.subscripts, along):
+        yield from _row_refusals(request, statement, along)
+        if step_along(arrays[statement.target], statement.subscripts, along, request.context) != 1:
             yield Refusal(f"{statement.target} is not contiguous along {along}")
+
+
+def _row_refusals(request: Request, statement: Statement, along: str) -> Iterator[Refusal]:
+    """Why long reductions that all outputs of a row share are left to families that compute each once."""
+    for node in walk(statement.value):
+        if isinstance(node, Reduce) and along not in free_indices(node) and request.schedule.family != "stencil":
+            terms = math.prod(map(request.context.planned_extent, node.indices))
+            if terms > MAX_SHARED_TERMS:
+                yield Refusal(f"has reductions of windows; a {node.kind} of {terms} terms is the same along {along}")
 
 
 def footprint_refusals(along: str, footprints: Footprints) -> Iterator[Refusal]:

@@ -15,7 +15,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.align_reductions import collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
-from cugen.spec.expressions import Const, Index, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.expressions import Index, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.types import UINT64, DType
 
@@ -119,9 +119,6 @@ def _of_one_stage(statements: tuple[Statement, ...]) -> tuple[Reduce, ...]:
     stages = collected(statements)
     if len(stages) != 1:
         raise NotByKey("takes reductions over the same indices, none of which depends on another")
-    for statement in statements:
-        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            raise NotByKey(f"subscripts outputs by indices alone; {statement.target} has an expression")
     return stages[0]
 
 

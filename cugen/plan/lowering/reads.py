@@ -207,6 +207,9 @@ def _make_subscript(lowering: Lowering, expr: Expr, value: Local, scope: Scope) 
         home = scope.home(free_indices(expr))
         home.nodes.append(Let(signed, Cast(value, INT64)))
         name, low, high = signed.name, 0 if high <= INT64.highest else INT64.lowest, min(high, INT64.highest)
+    if isinstance(expr, Read) and high <= INT32_MAX and (table := lowering.arrays[expr.array].values):
+        known = max(low, int(min(table))), min(high, int(max(table)))
+        low, high = known if known[0] <= known[1] else (low, high)
     subscript = symbol(name)
     lowering.symbols[value.name] = subscript
     lowering.ranges[subscript] = (low, max(high, 0))

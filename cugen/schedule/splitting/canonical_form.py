@@ -10,6 +10,7 @@ from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
 from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
+from cugen.rewrite.canonical.totals import with_late_totals
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.indices.gathered_rows import with_gathered_rows
@@ -29,7 +30,7 @@ from cugen.spec.model import Spec, Statement
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    chosen = with_chosen_elements(with_canonical_expressions(spec))
+    chosen = with_chosen_elements(with_canonical_expressions(with_late_totals(spec)))
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(with_unrolled_reductions(with_short_reductions(canonical)))

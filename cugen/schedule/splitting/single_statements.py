@@ -36,10 +36,10 @@ def is_taken(statement: Statement, context: Context) -> bool:
 
 
 def is_placed(statement: Statement, spec: Spec) -> bool:
-    """Whether the statement has a schedule, or reads an array with a placement: that is for the launch in which it is
-    read."""
+    """Whether the statement has a schedule, or reads an array with a placement, other than a temporary that is stored:
+    that is for the launch in which it is read."""
     reads = (node for node in walk(statement.value) if isinstance(node, Read))
-    if any(spec.array(read.array).memory.space not in (None, "global") for read in reads):
+    if any(spec.array(read.array).memory.space not in (None, "global", "scratch") for read in reads):
         return True
     return schedule_of(spec, (statement,)) != Schedule()
 

@@ -74,9 +74,11 @@ def _with_stored_results(spec: Spec, origins: Mapping[str, Target]) -> Spec:
     split = {target for target, _ in origins.values() if spec.array(target).memory.space is None}
     values = {target_of(s): s.value for s in inlined_statements(spec)}
     context, typical = make_context(spec), at_typical_sizes(spec)
-    small = _small_targets(typical)
+    small, mixed = _small_targets(typical), _mixed_statements(context)
     stored: set[str] = set()
     for statement in spec.statements:
+        if target_of(statement) in mixed:
+            continue  # its launch has the temporaries
         whole = replace(statement, value=values.get(target_of(statement), statement.value))
         if whole.value == statement.value:
             continue

@@ -19,6 +19,7 @@ from cugen.schedule.splitting.dimensions import with_taken_dimensions
 from cugen.schedule.splitting.hoisting import keeps_nested, with_hoisted_reductions, with_stored_reductions
 from cugen.schedule.splitting.inlining import with_inlined_operands, with_inlined_runs, with_maps_in_epilogues
 from cugen.schedule.splitting.prices import pays_for_all_matrices, seconds
+from cugen.schedule.splitting.separate_loops import with_separate_loops
 from cugen.schedule.splitting.single_statements import is_placed, is_taken, single_of, steps_of, target_of
 from cugen.schedule.splitting.unrolled_reductions import with_unrolled_stored_reductions
 from cugen.spec.model import Array, Schedule, Spec, Statement
@@ -27,7 +28,7 @@ from cugen.spec.model import Array, Schedule, Spec, Statement
 def with_taken_form(spec: Spec) -> Spec:
     """The spec in the form that families other than the fallbacks take most of, before statements are split: with
     nested reductions and operands in temporaries of their own, or without these."""
-    products = _with_grouped_sums(_with_products_of_all_matrices(spec))
+    products = _with_grouped_sums(_with_products_of_all_matrices(with_separate_loops(spec)))
     windows = with_separable_windows(_with_row_terms(products), is_placed)
     separate = with_unrolled_stored_reductions(_with_unpacked_operands(with_hoisted_reductions(windows)))
     return with_inlined_runs(with_maps_in_epilogues(with_inlined_operands(with_taken_dimensions(separate))))

@@ -165,3 +165,24 @@ indices: {{r: {window}, s: {window}}}
 compute: y[i, j] = max(x[i + r - 2, j + s - 2], r, s)
 """)
     assert [kernel.family for kernel in generate(spec, analysis=False).plan.kernels] == families
+
+
+OPENING = """cugen: 1
+kernel: opening
+params: {M: 37, N: 44}
+arrays:
+  x: {shape: [M, N], dtype: uint8, boundary: symmetric}
+  e: {shape: [M, N], dtype: uint8, memory: scratch, boundary: symmetric}
+  y: {shape: [M, N], dtype: uint8}
+indices: {r: 9, s: 9, u: 9, v: 9}
+compute: |
+  e[i, j] = min(x[i + r - 4, j + s - 4], r, s)
+  y[i, j] = max(e[i + u - 4, j + v - 4], u, v)
+"""
+
+
+def test_windows_of_a_stored_temporary_are_passes_as_well():
+    (spec,) = load_text(OPENING)
+    kernel = generate(spec, analysis=False)
+    assert len(kernel.plan.kernels) == 4
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

@@ -17,7 +17,6 @@ from cugen.plan.request import Request
 from cugen.plan.traversal.substitution import over_indices
 from cugen.rewrite.fresh_names import fresh
 from cugen.spec.expressions import (
-    Const,
     Expr,
     Index,
     IndexValue,
@@ -90,8 +89,6 @@ def match_rows(request: Request) -> RowProblem:
     """The group's outputs over one domain; NotRowwise with the reason if there are none."""
     statements, arrays = split_groups(request.group.statements, request.context)
     for statement in statements:
-        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            raise NotRowwise(f"subscripts outputs by indices alone; {statement.target} has an expression")
         if any(isinstance(node, Scan) for node in walk(statement.value)):
             raise NotRowwise("reduces and maps rows; here is a scan")
     if not any(isinstance(node, Reduce) for s in statements for node in walk(s.value)):
