@@ -15,7 +15,6 @@ from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import MAX_BLOCK_Z
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES
 from cugen.plan.request import Tunable
-from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.spec.expressions import Index, IndexValue, free_indices
 
 # Heuristics, tuned on H200 unless said otherwise.
@@ -26,7 +25,6 @@ MAX_VECTORS_PER_LANE = 8  # of a row with a single warp
 VECTORS_PER_THREAD = 8  # of rows with several warps
 MAX_ROW_THREADS = 512  # per row, with enough rows to fill the device
 BLOCK_THREADS = 256
-RAGGED_BLOCK_THREADS = 64  # of rows that end at elements: a block takes as long as its longest row
 MAX_BLOCK_THREADS = 1024  # CUDA programming guide
 COLUMN_RUN_BYTES = 512  # of each row that a block reads
 NARROW_COLUMN_RUN_BYTES = 1024  # with accesses of up to 4 bytes: other blocks read adjacent bytes at other times
@@ -159,22 +157,16 @@ def _rows_of_block(problem: ReductionProblem, threads: int) -> tuple[int, int]:
     """Rows of a block, of so many threads each, along the two fastest output indices: all of a short one times as many
     of the next as leave the fewest threads of whole warps idle, else of the fastest alone."""
     extent, *others = (max(problem.planned_extent(index), 1) for index in problem.output_indices[:2])
-    block_threads = _block_threads(problem)
-    limit = min(block_threads // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
+    limit = min(BLOCK_THREADS // (threads * extent), MAX_BLOCK_Z, *others) if others else 1
+
     if limit > 1:
         outer_rows = max(range(1, limit + 1), key=lambda count: (_busy(threads * extent * count), count))
         if threads == 1 or _busy(threads * extent * outer_rows) == 1:  # shuffles are of whole warps
             return extent, outer_rows
     if threads > 1:
-        return min(block_threads // threads, power_of_two(extent)), 1
+        return min(BLOCK_THREADS // threads, power_of_two(extent)), 1
     blocks = -(-extent // BLOCK_THREADS)  # whole warps, of which as few as possible are idle
     return -(-extent // (blocks * WARP)) * WARP, 1
-
-
-def _block_threads(problem: ReductionProblem) -> int:
-    """Of a block of several rows."""
-    is_ragged = any(has_ragged_range(reduction) for stage in problem.stages for reduction in stage.reductions)
-    return RAGGED_BLOCK_THREADS if is_ragged else BLOCK_THREADS
 
 
 def _is_compound(stage: Stage) -> bool:
@@ -248,7 +240,7 @@ def _outer_rows(problem: ReductionProblem, threads: int, access_bytes: int, resu
         return 1
     extent = problem.planned_extent(problem.output_indices[1])
     enough = results // (threads * MIN_COLUMN_BLOCKS)
-    return max(min(_block_threads(problem) // threads, MAX_BLOCK_Z, extent, enough), 1)
+    return max(min(BLOCK_THREADS // threads, MAX_BLOCK_Z, extent, enough), 1)
 
 
 def _narrow_block(
