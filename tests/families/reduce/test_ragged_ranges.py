@@ -118,7 +118,7 @@ def test_loops_end_at_elements(made, form: str, schedule: str) -> None:
 
 
 def test_threads_share_a_range_of_the_average_length(planned) -> None:
-    assert planned(ragged("a sum", 100_000, 3_200_000)).block == (4, 16, 1)
+    assert planned(ragged("a sum", 100_000, 3_200_000)).block == (4, 64, 1)
     assert planned(ragged("a sum", 1000, 3_200_000)).block == (1024, 1, 1)
 
 
