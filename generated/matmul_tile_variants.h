@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input e77b39b0f1843dea, text 17173358b767f0df.
+// Input 6ad21c709831488c, text b06fbd93dd18ca96.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input e77b39b0f1843dea, text 581aa1bc4e7bdad6.
+// Input 6ad21c709831488c, text f74ab6cc0cbcceb5.

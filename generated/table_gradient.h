@@ -6,7 +6,7 @@
 // id        input, int32 [4001]
 // g         input, bfloat16 [4001, 128], aligned to 8 bytes
 // d         output, float32 [2000, 128], aligned to 16 bytes
-// launch    grid (167, 1, 1), block (32, 8, 1), 49152 bytes of shared memory; family grouped
+// launch    grid (334, 1, 1), block (32, 16, 1), 49152 bytes of shared memory; family grouped
 //
 // Made by cugen 0.1.0 from table_gradient.yaml (hash 9e338c53309f8b83) for sm_90. Edit the spec, not this file.
 #pragma once

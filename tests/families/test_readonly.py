@@ -87,6 +87,14 @@ arrays:
 compute: y[b] = sum(cast(8 * x[i], int32) == b, i)
 schedule: {{family: histogram}}
 """,
+    "grouped": """
+arrays:
+  k: {{shape: [65536], dtype: int32}}
+  x: {{shape: [65536], dtype: float32{ro}}}
+  y: {{shape: [64], dtype: float32}}
+compute: y[b] = sum(x[i], i, where=k[i] == b)
+schedule: {{family: grouped}}
+""",
     "tiled": GEMM.replace("{m}", "33").replace("{n}", "40").replace("{k}", "35"),
     "gemm": GEMM.replace("{m}", "128").replace("{n}", "128").replace("{k}", "64") + "schedule: {{family: gemm}}\n",
     "skinny": GEMM.replace("{m}", "2").replace("{n}", "256").replace("{k}", "192"),

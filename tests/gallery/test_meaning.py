@@ -312,6 +312,20 @@ def positions_of_maxima(x: Array) -> Array:
     return np.argmax(x, axis=1)
 
 
+@meaning_of("group_means")
+def group_means(key: Array, x: Array) -> Array:
+    groups = [x[key == g] for g in range(40)]
+    return np.array([group.mean() if group.size else 0.0 for group in groups])
+
+
+@meaning_of("table_gradient")
+def table_gradient(id: Array, g: Array) -> Array:
+    gradient = np.zeros((2000, g.shape[1]))
+    is_inside = (id >= 0) & (id < 2000)
+    np.add.at(gradient, id[is_inside], g[is_inside])
+    return gradient
+
+
 @meaning_of("histogram")
 def numbers_in_bins(x: Array) -> Array:
     bins = (x * np.float32(100)).astype(np.int32) + 100

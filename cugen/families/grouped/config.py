@@ -13,10 +13,12 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.table import target
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two
+from cugen.pieces.grid import divides
 from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import free_indices, walk
 
+TESTED_KEYS = 64  # of a chunk, of which each lane of a warp tests some
 MAX_IN_FLIGHT = 16  # elements that a thread loads ahead
 MIN_ELEMENTS_PER_LANE = 16  # of a part
 MIN_ELEMENTS_PER_BIN = 2  # of a part: the second launch reads each
@@ -25,7 +27,8 @@ MIN_ELEMENTS_PER_BIN = 2  # of a part: the second launch reads each
 # in a batch, and cycles from an update to the next one.
 ELEMENT_INSTRUCTIONS, UPDATE_INSTRUCTIONS, TEST_INSTRUCTIONS = 6, 4, 5
 UPDATE_CYCLES = 45
-TEST_CYCLES = 10
+TEST_CYCLES = 40
+WARP_TEST_INSTRUCTIONS, WARP_TEST_CYCLES = 1, 4  # of a key that a lane tests for its warp (not measured)
 LOADED_LATENCY = 2  # of memory under load, relative to that of one access
 COMPARISON_INSTRUCTIONS = 3
 L2_TO_MEMORY_RATIO = 2.0  # of what is read again for the blocks of further bins
@@ -62,12 +65,13 @@ class GroupedConfig:
 
 
 def choose_config(problem: KeyedProblem) -> GroupedConfig:
-    """The config that takes the least time by the model, of several the one with the most bins and the fewest blocks;
-    the schedule's tunables are kept."""
+    """The config that takes the least time by the model, of several the one with the most bins, the fewest blocks and
+    the fewest bytes; the schedule's tunables are kept."""
 
-    def price(config: GroupedConfig) -> tuple[float, int, int]:
+    def price(config: GroupedConfig) -> tuple[float, int, int, float]:
         parts = part_count(problem, config)
-        return seconds(problem, config, parts), -config.bins, block_count(problem, config) * parts
+        blocks = block_count(problem, config) * parts
+        return seconds(problem, config, parts), -config.bins, blocks, _bytes(problem, config)
 
     configs = list(_configs(problem))
     return min([config for config in configs if fits(problem, config)] or configs, key=price)
@@ -151,6 +155,10 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
         tested = ELEMENT_INSTRUCTIONS + updated * UPDATE_INSTRUCTIONS * accumulators
         instructions = visits * (TEST_INSTRUCTIONS + kept * tested)
         cycles = visits * (TEST_CYCLES + kept * UPDATE_CYCLES + updated * (update + latency_cycles))
+        if tests_warps(problem, config):
+            skipped = 1 - updated_share(problem, config, TESTED_KEYS)
+            instructions += visits * (WARP_TEST_INSTRUCTIONS - skipped * TEST_INSTRUCTIONS)
+            cycles += visits * (WARP_TEST_CYCLES - skipped * TEST_CYCLES)
     instructions += 4 * config.bins * accumulators  # to begin and to combine the accumulators
     cycles += 6 * config.bins * accumulators
     resident = min(resident_blocks(problem, config, device), -(-blocks // device.sms))
@@ -170,6 +178,16 @@ def _bandwidth_share(problem: KeyedProblem, config: GroupedConfig, blocks: int, 
     element = sum(problem.arrays[read.array].dtype.bytes for read in problem.reads())
     ahead = resident * config.block_threads * config.batch * element * (config.width if config.loaded_ahead else 1)
     return min(blocks / device.sms, 1.0) * min(ahead / saturating if saturating else 1.0, 1.0)
+
+
+def tests_warps(problem: KeyedProblem, config: GroupedConfig) -> bool:
+    """Whether the lanes of a warp test different keys: all of them have one element at once, and few are those of the
+    block's bins."""
+    column, context = column_of(problem), problem.context
+    columns = None if column is None else context.extent(column)
+    is_whole = columns is not None and divides(config.threads * config.width, columns, context)
+    has_warps = is_whole and config.lanes == 1 and config.threads % WARP_SIZE == 0
+    return has_warps and not config.loaded_ahead and len(problem.bins) == 1
 
 
 def updated_share(problem: KeyedProblem, config: GroupedConfig, batch: int = 1) -> float:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from cugen.families.grouped.config import GroupedConfig
+from cugen.families.grouped.config import TESTED_KEYS, GroupedConfig, tests_warps
 from cugen.families.grouped.recognition import column_of, column_reads, is_plain
 from cugen.machine.requests.banks import BANKS
+from cugen.pieces.block_reduce import WARP, Accumulator, ThreadGroup, reduce_group
 from cugen.pieces.blocks import append_definition, define, define_index, define_indices, digits, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
@@ -186,10 +187,14 @@ class GroupedKernel(KeyedKernel):
         low, high = bounds(batches, self.lowering.ranges)
         first = start
         has_batches = self.config.batch > 1 and high > 0 and bool(self._reads_ahead(index))
-        if has_batches:
-            number = loop_variable("batch", batches, self.lowering)
-            loop = Loop(number, integer(0), batches)
-            self.append("batches", index, loop, scope, lambda inner: self._batch(index, start, number, inner))
+        if has_batches and tests_warps(self.problem, self.config):
+            tile = TESTED_KEYS
+            batches = FloorDiv(stop - start, integer(tile))
+            low, _ = bounds(batches, self.lowering.ranges)
+            self._append_chunks(index, start, batches, scope)
+            first = start + (batches * tile if low >= 0 else Maximum(batches * tile, integer(0)))
+        elif has_batches:
+            self._append_batches(index, start, batches, scope)
             first = start + (batches * tile if low >= 0 else Maximum(batches * tile, integer(0)))
         if has_batches and divides(tile, stop - start, self.problem.context):
             return
@@ -197,6 +202,30 @@ class GroupedKernel(KeyedKernel):
         variable = self.loop_index(index, first, stop, lanes, "tail" if has_batches else "")
         before = "before_tail" if has_batches else "bounds"
         self.append("tail", index, Loop(variable, first, stop, lanes), scope, self._element, before)
+
+    def _append_batches(self, index: spec.Index, start: Integer, count: Integer, scope: Scope) -> None:
+        number = loop_variable("batch", count, self.lowering)
+        loop = Loop(number, integer(0), count)
+        self.append("batches", index, loop, scope, lambda inner: self._batch(index, start, number, inner))
+
+    def _append_chunks(self, index: spec.Index, start: Integer, count: Integer, scope: Scope) -> None:
+        number = loop_variable("chunk", count, self.lowering)
+        loop = Loop(number, integer(0), count)
+        self.append("chunks", index, loop, scope, lambda inner: self._chunk(index, start, number, inner))
+
+    def _chunk(self, index: spec.Index, start: Integer, number: Index, scope: Scope) -> None:
+        """A warp tests a chunk of keys, and looks at its batches if one of them is of the block's bins."""
+        lowering, first = self.lowering, start + number.symbol * TESTED_KEYS
+        element = shared_loop_variable("key", (0, TESTED_KEYS // WARP - 1), lowering)
+        lowering.symbols[index.name] = first + element.symbol * WARP + Mod(self.x, integer(WARP))
+        nearest = self._append_distances(element, Scope(scope, frozenset((index.name,))), scope)
+        group = ThreadGroup(WARP, Mod(self.x, integer(WARP)))
+        scope.nodes += reduce_group(group, (Accumulator("min", nearest),), lowering, everywhere=True)
+        append_section(scope, "tests")
+        inner = Scope(scope, certain=False)
+        self._append_batches(index, first, integer(TESTED_KEYS // self.config.batch), inner)
+        lowering.symbols[index.name] = first
+        scope.nodes.append(Section("if_key", (If(self._has_key(nearest), tuple(inner.nodes)),)))
 
     def _batch(self, index: spec.Index, start: Integer, number: Index, scope: Scope) -> None:
         """Loads a batch of elements, and combines them with the accumulators."""
@@ -238,16 +267,17 @@ class GroupedKernel(KeyedKernel):
             append_loop(scope, "load", "elements", elements)
             return
         append_section(scope, "load")
-        has_key = self._tests(element, Scope(scope, frozenset((name,))), scope)
-        append_section(scope, "tests")
-        scope.nodes.append(Section("if_key", (If(has_key, (Section("elements", (elements,)),)),)))
-
-    def _tests(self, element: Index, tested: Scope, scope: Scope) -> Expr:
-        """Whether an element of the batch may have a key of the block's bins: most batches have none. By the least
-        distance of a key from the first bin, which is a large one for keys below it."""
-        lowering = self.lowering
+        tested = Scope(scope, frozenset((name,)))
         for read, ahead in self.registers.items():
             tested.remember(read, Element.of(Access(ahead, (element.symbol,), "load")))
+        nearest = self._append_distances(element, tested, scope)
+        append_section(scope, "tests")
+        scope.nodes.append(Section("if_key", (If(self._has_key(nearest), (Section("elements", (elements,)),)),)))
+
+    def _append_distances(self, element: Index, tested: Scope, scope: Scope) -> Local:
+        """The least distance of some elements' keys from the block's first bin, which is a large one for keys below
+        it."""
+        lowering = self.lowering
         values = [lowering.lower(key, tested) for (key,) in dict.fromkeys(term.keys for term in self.problem.terms)]
         dtype = UINT64 if any(value.dtype.bits > UINT32.bits for value in values) else UINT32
         nearest = Local(lowering.names.allocate("nearest"), dtype)
@@ -257,7 +287,11 @@ class GroupedKernel(KeyedKernel):
             distance = Op("minimum", (distance, Op("sub", (Cast(value, dtype), first), dtype)), dtype)
         scope.nodes.append(Let(nearest, Const(dtype.highest, dtype), mutable=True))
         scope.nodes.append(unrolled(element, (*tested.nodes, Assign(nearest, distance))))
-        return Op("lt", (nearest, Const(self.config.bins, dtype)), BOOL)
+        return nearest
+
+    def _has_key(self, nearest: Local) -> Expr:
+        """Whether a key may be one of the block's bins."""
+        return Op("lt", (nearest, Const(self.config.bins, nearest.dtype)), BOOL)
 
     def _reads_ahead(self, index: spec.Index) -> tuple[Read, ...]:
         """The reads that are in bounds for all elements: those of keys and conditions, and those of values that are

@@ -179,23 +179,29 @@ class RowKernel(StagedKernel):
         positions, of which a thread takes the first that it finds."""
         is_alone = len(self.problem.stages) == 1 and len(stage.indices) == 1
         has_position = any(reduction.is_position for reduction in stage.reductions)
-        if loop.start != 0 or not loop.stop.is_Integer or not is_alone or has_position:
+        length = self._fixed_length(loop)
+        if loop.start != 0 or length is None or not is_alone or has_position:
             return None
-        width, threads, length = self.config.width, self.config.threads, int(loop.stop)
+        width, threads = self.config.width, self.config.threads
         last_start = 0 if is_aligned else width - 1  # of the vectors
         certain = max(length - last_start, 0) // (threads * width)
         trips = -(-(length // width) // threads)
         requested = dict(self.request.schedule.tunables).get("unroll")
         max_trips = max(self.config.unroll, MAX_FIXED_TRIPS) if requested is None else int(requested)
-        edges = self._edges_per_thread(loop, is_aligned=is_aligned)
+        edges = self._edges_per_thread(length, is_aligned=is_aligned)
         if trips > max_trips or edges > MAX_EDGE_ELEMENTS or length < 2 * width:
             return None
         return (0 if certain == 1 < trips else certain), trips
 
-    def _edges_per_thread(self, loop: LoopRange, *, is_aligned: bool) -> int:
+    def _fixed_length(self, loop: LoopRange) -> int | None:
+        """The end of a loop, if it is a function of static params alone."""
+        context = self.problem.context
+        return context.static(loop.stop) if loop.stop.free_symbols <= context.ranges.keys() else None
+
+    def _edges_per_thread(self, length: int, *, is_aligned: bool) -> int:
         """Of a row of fixed length, a thread's elements before and after the vectors."""
         width = self.config.width
-        edges = int(loop.stop) % width if is_aligned else 2 * (width - 1)
+        edges = length % width if is_aligned else 2 * (width - 1)
         return -(-edges // self.config.threads)
 
     def _fixed_row(
@@ -207,7 +213,7 @@ class RowKernel(StagedKernel):
         width, threads, length, is_aligned = self.config.width, self.config.threads, loop.stop, misalignment == 0
         start = integer(0) if is_aligned else lowering.define("first", to_alignment(misalignment, width), scope)
         groups: list[Section] = []
-        if count := self._edges_per_thread(loop, is_aligned=is_aligned):
+        if count := self._edges_per_thread(self._fixed_length(loop) or 0, is_aligned=is_aligned):
             number = shared_loop_variable("e", (0, count - 1), lowering)
             nth = self.x + value_of(number) * threads
             nth_after = nth + FloorDiv(length - start, integer(width)) * width

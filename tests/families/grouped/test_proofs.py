@@ -37,14 +37,22 @@ schedule: {family: grouped%s}
         COLUMNS % (64, ""),
         COLUMNS % (50, ", bins: 8"),
         COLUMNS % (64, ", bins: 8, vector: 4, threads: 64"),
+        COLUMNS % (64, ", bins: 8, vector: 1, threads: 64"),
     ],
-    ids=["one block", "parts", "dynamic", "bins", "beyond 32 bits", "columns", "odd columns", "vectors"],
+    ids=["one block", "parts", "dynamic", "bins", "beyond 32 bits", "columns", "odd columns", "vectors", "chunks"],
 )
 def test_every_access_is_proved_to_be_in_bounds(made, text):
     claims = bounds_of(made(text).plan)
     assert {claim.verdict for claim in claims} == {"proved"}
 
 
-@pytest.mark.parametrize("text", [VECTOR % (2011, 40, "int32", ", bins: 8"), COLUMNS % (50, ", bins: 8")])
+@pytest.mark.parametrize(
+    "text",
+    [
+        VECTOR % (2011, 40, "int32", ", bins: 8"),
+        COLUMNS % (50, ", bins: 8"),
+        COLUMNS % (64, ", bins: 8, vector: 1, threads: 64"),
+    ],
+)
 def test_accumulators_of_threads_are_apart(prove, text):
     prove(text, races=True)

@@ -97,6 +97,16 @@ def test_vectors_of_columns_are_right(prove, dtype, schedule):
     prove(columns(x=dtype, e=64, schedule=f"{schedule}, threads: 64"))
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 200, 640])
+@pytest.mark.parametrize("schedule", [", vector: 1, threads: 64, bins: 4", ", vector: 2, threads: 32, bins: 8"])
+@pytest.mark.parametrize("key", ["int32", "int64", "uint8"])
+def test_warps_that_test_chunks_of_keys_are_right(prove, made, size, schedule, key):
+    text = columns(size, 150, 64, schedule=schedule).replace("[N], dtype: int32", f"[N], dtype: {key}")
+    assert ("__shfl_xor_sync" in made(text).source) == (size >= 64)
+    prove(text)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("schedule", ["", ", vector: 1, bins: 4", ", vector: 4, bins: 4"])
 def test_values_may_have_factors_and_use_indices(prove, schedule):
