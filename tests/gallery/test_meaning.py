@@ -321,8 +321,9 @@ def group_means(key: Array, x: Array) -> Array:
 @meaning_of("table_gradient")
 def table_gradient(id: Array, g: Array) -> Array:
     gradient = np.zeros((2000, g.shape[1]))
-    is_inside = (id >= 0) & (id < 2000)
-    np.add.at(gradient, id[is_inside], g[is_inside])
+    for number, row in zip(id, g, strict=True):
+        if 0 <= number < 2000:
+            gradient[number] += row
     return gradient
 
 

@@ -182,25 +182,23 @@ class GroupedKernel(KeyedKernel):
             loop = Loop(self.loop_index(index, start, stop, 1), start, stop)
             self.append("outer", index, loop, scope, lambda inner: self._loops(inner_indices, inner))
             return
-        lanes, tile = self.config.lanes, self.config.lanes * self.config.batch
-        batches = FloorDiv(stop - start, integer(tile))
-        low, high = bounds(batches, self.lowering.ranges)
-        first = start
-        has_batches = self.config.batch > 1 and high > 0 and bool(self._reads_ahead(index))
-        if has_batches and tests_warps(self.problem, self.config):
-            tile = TESTED_KEYS
-            batches = FloorDiv(stop - start, integer(tile))
-            low, _ = bounds(batches, self.lowering.ranges)
-            self._append_chunks(index, start, batches, scope)
-            first = start + (batches * tile if low >= 0 else Maximum(batches * tile, integer(0)))
-        elif has_batches:
-            self._append_batches(index, start, batches, scope)
-            first = start + (batches * tile if low >= 0 else Maximum(batches * tile, integer(0)))
-        if has_batches and divides(tile, stop - start, self.problem.context):
+        lanes, first, tile = self.config.lanes, start, 1
+        sizes = {"batches": lanes * self.config.batch} if self.config.batch > 1 and self._reads_ahead(index) else {}
+        if sizes and tests_warps(self.problem, self.config):
+            sizes = {"chunks": TESTED_KEYS, **sizes}
+        counts = {name: FloorDiv(stop - start, integer(size)) for name, size in sizes.items()}
+        some = next((name for name, count in counts.items() if bounds(count, self.lowering.ranges)[1] > 0), "")
+        if some:
+            count, tile = counts[some], sizes[some]
+            append = self._append_chunks if some == "chunks" else self._append_batches
+            append(index, start, count, scope)
+            is_positive = bounds(count, self.lowering.ranges)[0] >= 0
+            first = start + (count * tile if is_positive else Maximum(count * tile, integer(0)))
+        if some and divides(tile, stop - start, self.problem.context):
             return
         first += self.y
-        variable = self.loop_index(index, first, stop, lanes, "tail" if has_batches else "")
-        before = "before_tail" if has_batches else "bounds"
+        variable = self.loop_index(index, first, stop, lanes, "tail" if some else "")
+        before = "before_tail" if some else "bounds"
         self.append("tail", index, Loop(variable, first, stop, lanes), scope, self._element, before)
 
     def _append_batches(self, index: spec.Index, start: Integer, count: Integer, scope: Scope) -> None:

@@ -139,7 +139,7 @@ def test_loads_are_as_wide_as_alignment_allows(planned):
     assert widths(rows(64, 130, dtype="float16")) == [1, 8, 8]
     assert widths(rows(64, 132, dtype="float16")) == [4]
     assert widths(rows(64, 512, schedule=", vector: 2")) == [2]
-    assert widths(whole(515)) == [1, 4, 4]
+    assert widths(whole(515)) == [1, 4]
     assert widths(rows("dynamic", "{range: [0, 5000], multiple_of: 8}")) == [4]
 
 
