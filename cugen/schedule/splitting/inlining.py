@@ -12,7 +12,7 @@ from cugen.rewrite.grouping import inlined_statements, joined_statements
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.single_statements import is_placed, is_taken, single_of, steps_of, target_of
-from cugen.spec.expressions import Reduce, walk
+from cugen.spec.expressions import Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
 
 
@@ -33,7 +33,7 @@ def with_inlined_operands(spec: Spec) -> Spec:
 
 def with_maps_in_epilogues(spec: Spec) -> Spec:
     """The spec with maps inlined into the statement of a reduction that alone reads them, as a residual of a GEMM,
-    where a family other than the fallbacks takes that, but not both statements."""
+    where a family other than the fallbacks takes that, but not both statements in a launch."""
     context = make_context(spec)
 
     def is_better(statement: Statement, joined: Statement) -> bool:
@@ -42,12 +42,19 @@ def with_maps_in_epilogues(spec: Spec) -> Spec:
         both = {statement.target, joined.target}
         planned = next((g for g in group(context).groups if both <= {s.target for s in g.statements}), None)
         if planned is None:
-            return False
+            return _is_residual(statement, joined, spec)
         request = Request("", planned, context, schedule_of(spec, planned.statements), target(spec.target), ())
         return all(family.fallback or not family.takes(request) for family in families())
 
     statements = joined_statements(spec, is_better)
     return spec if statements == spec.statements else replace(spec, statements=statements)
+
+
+def _is_residual(statement: Statement, joined: Statement, spec: Spec) -> bool:
+    """Whether the reader of a map has its results beside its reductions, not as their operands."""
+    (reader,) = (s for s in spec.statements if target_of(s) == target_of(joined))
+    loops = (node for node in walk(reader.value) if isinstance(node, Reduce | Scan))
+    return not any(isinstance(node, Read) and node.array == statement.target for loop in loops for node in walk(loop))
 
 
 def with_inlined_runs(spec: Spec) -> Spec:
