@@ -23,7 +23,7 @@ from cugen.spec.model import Spec, Statement
 from cugen.spec.rewriting import replaced
 
 _MIN_TERMS = 1 << 22  # of a loop that takes longer than a launch (heuristic)
-_MIN_TERMS_OF_A_RESULT = 32  # of a loop, which outweigh the store and load of its results (heuristic)
+_MIN_TERMS_OF_A_RESULT = 32  # of the longest loop, which outweigh the store and load of results (heuristic)
 
 
 def with_separate_loops(spec: Spec) -> Spec:
@@ -48,8 +48,8 @@ def _stored_loops(statement: Statement, spec: Spec) -> tuple[Temporary, ...]:
     typical, single = at_typical_sizes(spec), single_of(statement, make_context(spec))
     is_single, family = len(loops) == 1, first_family(single.request())
     has_family = family is not None and not family.fallback
-    shortest = min(elements(_bound(loop), typical) or 0 for loop in loops)
-    if (has_family and is_single) or ((has_family or is_single) and shortest < _MIN_TERMS_OF_A_RESULT):
+    longest = max(elements(_bound(loop), typical) or 0 for loop in loops)
+    if (has_family and is_single) or ((has_family or is_single) and longest < _MIN_TERMS_OF_A_RESULT):
         return ()
     if (family is None or family.fallback) and steps_of(single) is not None:
         return ()
