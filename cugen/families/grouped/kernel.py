@@ -321,11 +321,7 @@ class GroupedKernel(KeyedKernel):
 
     def update(self, updates: Sequence[Update], keys: Sequence[Integer], scope: Scope) -> None:
         """Values that are loaded before their keys are tested are loaded for several elements at once."""
-        extents = [self.problem.context.extent(index) for index in self.problem.bins]
-        number = integer(0)
-        for key, extent in zip(keys, extents, strict=True):
-            number = number * extent + key
-        inside = self.lowering.inside(tuple(keys), tuple(extents))
+        number, inside = self.bin_of(keys)
         if not self.has_all_bins:
             of_block = Comparison(number, ">=", self.first_bin), Comparison(number, "<", self.stop_bin)
             inside = Guard(of_block if len(keys) == 1 else (*inside.terms, *of_block))

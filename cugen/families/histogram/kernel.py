@@ -233,11 +233,7 @@ class HistogramKernel(KeyedKernel):
         append_section(scope, "count")
 
     def update(self, updates: Sequence[Update], keys: Sequence[Integer], scope: Scope) -> None:
-        extents = [self.problem.context.extent(index) for index in self.problem.bins]
-        inside = self.lowering.inside(tuple(keys), tuple(extents))
-        number = integer(0)
-        for key, extent in zip(keys, extents, strict=True):
-            number = number * extent + key
+        number, inside = self.bin_of(keys)
         inner = Scope(scope, certain=False) if inside.terms else scope
         for bins, summand in updates:
             value = self.lowering.lower(summand, inner)

@@ -13,7 +13,7 @@ from cugen.pieces.sections import append_loop
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import loop_bound, lower_condition
 from cugen.plan.memory import Array
-from cugen.plan.nodes import For, If, Index, Let, Loop
+from cugen.plan.nodes import For, Guard, If, Index, Let, Loop
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, integer, symbol
@@ -45,6 +45,14 @@ class KeyedKernel(ABC):
                 scope.nodes.append(If(condition, tuple(inner.nodes)))
             return
         self.update(updates, [self._key(key, scope) for key in keys], scope)
+
+    def bin_of(self, keys: Sequence[Integer]) -> tuple[Integer, Guard]:
+        """The number of the bin of some keys, and where they are those of a bin."""
+        extents = tuple(self.problem.context.extent(index) for index in self.problem.bins)
+        number = integer(0)
+        for key, extent in zip(keys, extents, strict=True):
+            number = number * extent + key
+        return number, self.lowering.inside(tuple(keys), extents)
 
     def append(
         self,
