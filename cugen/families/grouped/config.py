@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from cugen.families.grouped.recognition import column_of, widest
 from cugen.machine.devices import PLANNING_DEVICE, Device
-from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, memory_latency
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.table import target
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import divides
+from cugen.pieces.keyed.comparisons import comparison_seconds
 from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import free_indices, walk
@@ -30,7 +31,6 @@ UPDATE_CYCLES = 45
 TEST_CYCLES = 40
 WARP_TEST_INSTRUCTIONS, WARP_TEST_CYCLES = 1, 4  # of a key that a lane tests for its warp (not measured)
 LOADED_LATENCY = 2  # of memory under load, relative to that of one access
-COMPARISON_INSTRUCTIONS = 3
 L2_TO_MEMORY_RATIO = 2.0  # of what is read again for the blocks of further bins
 
 _POWERS = tuple(1 << power for power in range(14))
@@ -219,7 +219,6 @@ def pays(problem: KeyedProblem, config: GroupedConfig) -> bool:
     device = PLANNING_DEVICE
     points = problem.planned_count((*problem.rows, *problem.reduced))
     comparisons = points * problem.bin_count * len(problem.terms) / widest(problem, column_of(problem))
-    instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
-    by_comparisons = instructions / issue_rate(device)
+    by_comparisons = comparison_seconds(comparisons)
     read = _bytes(problem, replace(config, bins=1, loaded_ahead=True)) / device.bandwidth
     return seconds(problem, config, part_count(problem, config)) < max(by_comparisons, read, EMPTY_LAUNCH_SECONDS)

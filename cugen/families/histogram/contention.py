@@ -9,14 +9,11 @@ import math
 from functools import lru_cache
 
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, issue_rate, memory_latency
+from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, memory_latency
 from cugen.machine.requests.banks import BANKS
 from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.keyed.comparisons import comparison_seconds
 from cugen.pieces.keyed.problem import KeyedProblem
-
-COMPARISON_INSTRUCTIONS = (
-    3  # a comparison, its conversion and the addition (heuristic); loads are shared by several bins
-)
 
 
 @lru_cache(maxsize=64)
@@ -46,7 +43,6 @@ def pays(problem: KeyedProblem, replicas: int, blocks: int) -> bool:
     wavefronts = len(problem.terms) * elements / WARP_SIZE * atomic_wavefronts(problem.bin_count * replicas)
     by_atomics = wavefronts / (max(min(blocks, device.sms), 1) * latency.clock)
     comparisons = elements * problem.bin_count * sum(len(term.keys) for term in problem.terms)
-    instructions = comparisons / WARP_SIZE * COMPARISON_INSTRUCTIONS
-    by_comparisons = instructions / issue_rate(device)
+    by_comparisons = comparison_seconds(comparisons)
     read = sum(problem.arrays[read.array].dtype.bytes for read in problem.reads()) * elements / device.bandwidth
     return max(by_atomics, read, EMPTY_LAUNCH_SECONDS) < max(by_comparisons, read, EMPTY_LAUNCH_SECONDS)
