@@ -97,6 +97,9 @@ FORMS = {
         k=160, types=("float8_e4m3", "float32"), schedule="block: {m: 128, n: 192}"
     ),
     "a short k-tile of split-K": lambda: gemm(64, 256, 520, schedule="block: {m: 64, n: 64}, split_k: 4, stages: 2"),
+    "split-K of elements that threads share unequally": lambda: gemm(
+        256, 512, 7264, schedule="block: {m: 128, n: 80}, split_k: 4"
+    ),
 }
 
 
@@ -123,7 +126,7 @@ def test_what_is_proved_names_its_sizes():
     st.sampled_from(BLOCK_N),
     st.integers(2, 16),
     st.sampled_from([0, 3]),
-    st.sampled_from(["", "split_k: 1, ", "split_k: 2, ", "multicast: 2, "]),
+    st.sampled_from(["", "split_k: 1, ", "split_k: 2, ", "split_k: 4, ", "multicast: 2, "]),
 )
 def test_every_config_of_drawn_shapes_is_proved(sizes, layouts, types, block_m, block_n, stages, batch, split):
     try:

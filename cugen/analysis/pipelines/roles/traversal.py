@@ -255,7 +255,7 @@ def _branches(condition: Condition, scope: Scope) -> tuple[Scope, Scope]:
     if depends_on_thread_alone:
         return then, replace(scope, threads=scope.threads - then.threads)
     terms = then.chosen[len(scope.chosen) :]
-    if then == replace(scope, chosen=then.chosen) and len(condition.terms) == 1 and is_of_tile(terms[0]):
+    if then == replace(scope, chosen=then.chosen) and len(condition.terms) == len(terms) == 1 and is_of_tile(terms[0]):
         return then, replace(scope, chosen=(*scope.chosen, terms[0].opposite))
     return then, replace(scope, certain=False)
 
