@@ -11,6 +11,7 @@ from typing import Literal
 
 from cugen.toolchain import cache, locations, messages, nvcc, nvrtc
 from cugen.toolchain.binary import elf
+from cugen.toolchain.binary.main_loops import spills_in_main_loop
 from cugen.toolchain.codes import TARGET_UNKNOWN
 from cugen.toolchain.errors import CompileError, ToolMissing
 
@@ -88,13 +89,13 @@ def compile_cubin(
     which contains the folder of the compilation, and is reproducible. `flags` are passed to the compiler; both support
     `--maxrregcount=N` and `-D NAME=VALUE`. `prefer` requires one compiler.
     ToolMissing without a compiler; CompileError for the source (CG4001), also where ptxas serialises wgmmas or spills
-    registers beside them, or for the target (CG4003).
+    registers in their loop, or for the target (CG4003).
     """
     compiler = _chosen(prefer)
     options = [f"-arch={target}", *_COMMON, *_lines(lines), *_verbose(compiler), *flags]
     image, log, entry = _through_cache(compiler, source, _file_name(name), options, target, ptx=False)
     spilled = messages.spills(log)
-    if _WGMMA in source and (reason := _wgmma_fault(source, log, spilled)):
+    if _WGMMA in source and (reason := _wgmma_fault(source, image, log, spilled)):
         raise CompileError([f"{compiler.name}-{compiler.version}", *options], log, _file_name(name), reason=reason)
     no_spills = messages.Spills(0, 0)
     kernels = {
@@ -127,21 +128,15 @@ def compile_ptx(
     return image.decode()
 
 
-def _wgmma_fault(source: str, log: str, spilled: Mapping[str, messages.Spills]) -> str:
-    """Why a kernel with wgmmas is slow: ptxas serialises them, or spills registers (20 times slower, measured on an
-    H200). Empty if it doesn't."""
+def _wgmma_fault(source: str, image: bytes, log: str, spilled: Mapping[str, messages.Spills]) -> str:
+    """Why a kernel with wgmmas is slow: ptxas serialises them, or spills registers in their loop (20 times slower,
+    measured on an H200). Empty if it doesn't."""
     for kernel, why in messages.serialised_wgmmas(log).items():
         return f"ptxas serialises the wgmmas of {kernel} ({why})"
     for kernel, spills in spilled.items():
-        if (spills.stores or spills.loads) and _has_wgmmas(source, kernel):
+        if (spills.stores or spills.loads) and spills_in_main_loop(image, kernel):
             return f"{kernel} spills registers beside wgmma: {spills.stores} bytes stored, {spills.loads} loaded"
     return ""
-
-
-def _has_wgmmas(source: str, kernel: str) -> bool:
-    """Whether a kernel of the source has wgmmas, or functions with them; assumed of one that isn't found."""
-    definition = re.search(rf"__global__[^;{{]*\b{re.escape(kernel)}\(.*?(?=__global__|\Z)", source, re.DOTALL)
-    return definition is None or "wgmma" in definition.group()
 
 
 def _chosen(prefer: CompilerName | None) -> Compiler:

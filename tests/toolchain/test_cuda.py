@@ -167,15 +167,27 @@ def test_wgmmas_that_ptxas_serialises_are_an_error(compiler: cuda.CompilerName) 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_registers_that_spill_beside_wgmmas_are_an_error(compiler: cuda.CompilerName) -> None:
+def test_registers_that_spill_in_a_loop_around_wgmmas_are_an_error(compiler: cuda.CompilerName) -> None:
     source, flags = WGMMA.format(fence=FENCE), ["--maxrregcount=32"]
     compiled = cuda.compile_cubin(SPILLING + source, "product", "sm_90a", prefer=compiler, flags=flags)
     assert compiled.kernels["spilling"].spill_stores > 0  # a kernel without wgmmas
-    spilling = source.replace("__launch_bounds__(128)", "").replace(
-        "c[threadIdx.x] = d[0]", f"{SPILLED} c[threadIdx.x] = d[0]"
-    )
+    before, product, after = re.split(r"(?=asm volatile\(\"wgmma.fence)|(?=    c\[)", source)
+    looped = before + SPILLED.replace("++k) {", "++k) {\n" + product) + after
+    looped = looped.replace("__launch_bounds__(128)", "")
     with pytest.raises(CompileError, match="product spills registers beside wgmma"):
-        cuda.compile_cubin(spilling, "product", "sm_90a", prefer=compiler, flags=flags)
+        cuda.compile_cubin(
+            looped.replace("__launch_bounds__(128)", ""), "product", "sm_90a", prefer=compiler, flags=flags
+        )
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_registers_that_spill_after_a_loop_around_wgmmas_are_none(compiler: cuda.CompilerName) -> None:
+    source = WGMMA.format(fence=FENCE).replace("__launch_bounds__(128)", "")
+    before, product, after = re.split(r"(?=asm volatile\(\"wgmma.fence)|(?=    c\[)", source)
+    looped = f"{before} for (unsigned long long t = 0; t < b; ++t) {{{product}}} {SPILLED} {after}"
+    compiled = cuda.compile_cubin(looped, "product", "sm_90a", prefer=compiler, flags=["--maxrregcount=32"])
+    assert compiled.kernels["product"].spill_stores > 0
 
 
 @pytest.mark.sampled(2)
