@@ -218,7 +218,7 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None, margin:
     )
     is_shared_row = cluster == 1 and _is_shared_row(problem, length, levels)
     if is_free and (cluster > 1 or is_shared_row):
-        of_row = shared_rows.threads_of_row(covered, width.count)
+        of_row = shared_rows.threads_of_row(covered, width.count, request.target)
         block_threads = of_row if is_shared_row else OVERLAPPED_CLUSTER_THREADS
         overlapped = _overlapped_levels(problem, covered, width.count, block_threads, in_shared=is_shared_row)
     if overlapped:
@@ -318,7 +318,8 @@ def _cluster(problem: RowProblem, certain: int, length: int) -> int:
     the only one on its multiprocessor, without another one's loads to overlap with its stores."""
     registers, narrow = _registers_per_element(problem), is_narrow(problem)
     per_block = NARROW_CLUSTER_BLOCK_REGISTERS if narrow else CLUSTER_BLOCK_REGISTERS
-    if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, shared_rows.MAX_THREADS):
+    row_threads = shared_rows.max_threads(problem.request.target)
+    if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, row_threads):
         return 1
     if not problem.request.target.has_clusters or certain * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1

@@ -17,9 +17,14 @@ REGISTERS = 40  # per thread, if two blocks leave as many
 DEFERRABLE_REGISTERS = 14  # of these kernels' estimated ones, by which ptxas stays without spills (nvcc 13.0)
 
 
-def threads_of_row(length: int, width: int) -> int:
+def max_threads(target: Target) -> int:
+    """The most threads per block of which two blocks fit a multiprocessor."""
+    return MAX_THREADS if target.threads_per_sm >= 2 * MAX_THREADS else MAX_THREADS // 2
+
+
+def threads_of_row(length: int, width: int, target: Target) -> int:
     """Threads of a block that has a row of `length` elements, in vectors of `width`."""
-    threads = min(power_of_two(-(-length // ELEMENTS_PER_THREAD)), MAX_THREADS)
+    threads = min(power_of_two(-(-length // ELEMENTS_PER_THREAD)), max_threads(target))
     if threads < MAX_THREADS:
         return threads
     padded, of_half = (-(-length // (count * width)) * count for count in (threads, threads // 2))

@@ -25,7 +25,13 @@ def rows(m, n, compute=NORM, dtype="bfloat16", operands="ab"):
     ("length", "threads"), [(8200, 256), (16384, 512), (20473, 512), (24576, 1024), (28665, 512), (50000, 1024)]
 )
 def test_threads_are_those_of_which_few_idle(length, threads):
-    assert threads_of_row(length, 8) == threads
+    assert threads_of_row(length, 8, target("sm_90")) == threads
+
+
+def test_two_blocks_fit_targets_of_fewer_threads(planned):
+    for name in ("sm_86", "sm_120"):
+        assert threads_of_row(24576, 8, target(name)) == 512
+        assert planned(rows(3000, 16385).replace("sm_90", name)).threads == 512
 
 
 def test_blocks_are_as_many_as_registers_and_shared_memory_allow():

@@ -188,4 +188,4 @@ def test_every_access_is_the_predicted_one(made, dtype, statements, schedule):
 def test_edges_compile_without_warnings(compiled):
     for dtype in ("float32", "bfloat16"):
         compiled(rows(300, 1001, dtype=dtype).replace("target: sm_90\n", ""))
-    compiled(rows(300, 9001, LAYER_NORM, "bfloat16").replace("target: sm_90\n", ""))
+    compiled(rows(300, 1001, LAYER_NORM, "bfloat16", schedule="registers: 0").replace("target: sm_90\n", ""))
