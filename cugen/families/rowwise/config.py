@@ -143,19 +143,35 @@ def choose_config(problem: RowProblem, registers: int | None = None) -> RowConfi
     """The config by the schedule's tunables, or else by the length of the rows; with up to so many values per thread in
     `registers` where a spec leaves them open."""
     width = row_width(problem)
-    if aligned := aligned_accesses(problem, width):
-        shifted = shifted_accesses(problem, aligned)
-        config = _config(problem, peeled_width(problem, aligned, shifted), registers, has_margin=bool(shifted))
-        if shifted and config.levels[0].storage != Storage.SHARED:  # registers have no room for the pairs of vectors
-            shifted = ()
-            config = _config(problem, peeled_width(problem, aligned, shifted), registers)
-        has_thread_per_edge = config.threads * config.cluster >= 2 * config.width.count - 1
-        is_static = problem.request.context.static_extent(problem.column) is not None
-        if has_thread_per_edge and (not is_static or all(level.is_cached for level in config.levels)):
-            edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
-            unroll = UNROLL_WITH_OPERANDS if shifted else config.unroll
-            return replace(config, edges=edges, aligned=aligned, shifted=shifted, unroll=unroll)
-    return _config(problem, width, registers)
+    peeled = _peeled_config(problem, width, registers, shifts=True) or _peeled_config(problem, width, registers)
+    return peeled or _config(problem, width, registers)
+
+
+def _peeled_config(
+    problem: RowProblem, width: Width, registers: int | None, *, shifts: bool = False
+) -> RowConfig | None:
+    """The config with vectors from the first aligned element of rows on, where these are wider than those of `width`;
+    with `shifts` others are shifted, for whose pairs only blocks with their row in shared memory have registers."""
+    aligned = aligned_accesses(problem, width, shifts=shifts)
+    if not aligned:
+        return None
+    shifted = shifted_accesses(problem, aligned) if shifts else ()
+    config = _config(problem, peeled_width(problem, aligned, shifted), registers, has_margin=bool(shifted))
+    if shifted and (config.levels[0].storage != Storage.SHARED or not _are_words(shifted, config.width, problem)):
+        return None
+    is_static = problem.request.context.static_extent(problem.column) is not None
+    if config.threads * config.cluster < 2 * config.width.count - 1:
+        return None  # a thread would have two elements before or after the vectors
+    if is_static and not all(level.is_cached for level in config.levels):
+        return None
+    edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
+    unroll = UNROLL_WITH_OPERANDS if shifted else config.unroll
+    return replace(config, edges=edges, aligned=aligned, shifted=shifted, unroll=unroll)
+
+
+def _are_words(shifted: tuple[ElementRef, ...], width: Width, problem: RowProblem) -> bool:
+    """Whether vectors of the arrays consist of words of 4 bytes, which a funnel shift moves."""
+    return all(width.count * problem.arrays[array].dtype.bytes % 4 == 0 for array, _ in shifted)
 
 
 def _tunables(request: Request) -> dict[str, int]:
@@ -216,7 +232,7 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None, margin:
     is_free = (
         not is_capped and not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
     )
-    is_shared_row = cluster == 1 and _is_shared_row(problem, length, levels)
+    is_shared_row = cluster == 1 and _is_shared_row(problem, length, width.count, levels)
     if is_free and (cluster > 1 or is_shared_row):
         of_row = shared_rows.threads_of_row(covered, width.count, request.target)
         block_threads = of_row if is_shared_row else OVERLAPPED_CLUSTER_THREADS
@@ -258,10 +274,10 @@ def _are_loaded(passes: tuple[RowPass, ...]) -> bool:
     return all(isinstance(expr, Read) for row_pass in passes for expr in row_pass.cached)
 
 
-def _is_shared_row(problem: RowProblem, length: int, levels: tuple[StorageLevel, ...]) -> bool:
+def _is_shared_row(problem: RowProblem, length: int, width: int, levels: tuple[StorageLevel, ...]) -> bool:
     """Whether a block has a row of narrow elements in shared memory: those that don't fit registers, and long ones of
-    which no computed values are cached."""
-    are_loaded = _are_loaded(_passes(problem, CachePolicy.ALL))
+    wide vectors of which no computed values are cached."""
+    are_loaded = width >= NARROW_VECTOR_ELEMENTS and _are_loaded(_passes(problem, CachePolicy.ALL))
     is_long = are_loaded and length > shared_rows.MAX_REGISTER_ELEMENTS
     return is_narrow(problem) and (is_long or levels[-1].storage == Storage.SHARED)
 

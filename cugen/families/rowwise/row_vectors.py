@@ -43,9 +43,10 @@ def row_width(problem: RowProblem) -> Width:
     return narrowest(widths).dividing(multiple, "the row length is only known to be a multiple of {count}")
 
 
-def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...]:
+def aligned_accesses(problem: RowProblem, width: Width, *, shifts: bool) -> tuple[ElementRef, ...]:
     """The accesses that vectors of unaligned rows serve: those of equal alignment to the first one that all indices
-    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
+    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec. `shifts`:
+    whether vectors of others may be shifted."""
     context, along = problem.request.context, problem.column.name
     length = context.typical_extent(problem.column)
     if length is None or is_placed(problem) or contiguous_row(problem):
@@ -64,7 +65,7 @@ def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...
     stores = {(output.target, output.subscripts) for output in problem.outputs if output.is_per_element}
     if not aligned or not stores <= set(aligned):
         return ()
-    peeled = peeled_width(problem, aligned, shifted_accesses(problem, aligned))
+    peeled = peeled_width(problem, aligned, shifted_accesses(problem, aligned) if shifts else ())
     bytes_per_element = max(problem.arrays[array].dtype.bytes for array, _ in aligned)
     is_wide = min(peeled.count * bytes_per_element, MIN_ACCESS_BYTES) <= width.count * bytes_per_element
     return () if is_wide or length < MIN_PEELED_ROW_VECTORS * peeled.count else aligned

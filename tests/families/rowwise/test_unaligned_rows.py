@@ -85,6 +85,7 @@ def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned
         rows(300, 63),
         rows(300, 127, dtype="bfloat16"),
         rows(300, "dynamic"),
+        rows(300, 1002, LAYER_NORM, "bfloat16"),
         rows(300, 1001).replace("y: {", "y: {pitch: 1003, "),
         rows(300, 1001, schedule="family: rowwise, threads: 4"),
     ],
@@ -113,6 +114,13 @@ def test_shifted_rows_are_right(prove, n, schedule):
     prove(rows(17, n, LAYER_NORM, "bfloat16", schedule=f"family: rowwise, {schedule}"))
     prove(rows(17, n, WEIGHTED_SUM, "uint8", "float32", schedule=f"family: rowwise, {schedule}"))
     prove(rows(17, n, EXCESS, "uint8", schedule=f"family: rowwise, {schedule}"))
+
+
+def test_vectors_of_less_than_a_word_are_not_shifted(made, prove):
+    text = rows(3, 1013, WEIGHTED_SUM, "float64", schedule="family: rowwise, threads: 32, registers: 0")
+    text = text.replace("g: {shape: [N], dtype: float64}", "g: {shape: [N], dtype: uint8}")
+    assert "funnel_shift" not in made(text).source
+    prove(text)
 
 
 def test_an_operand_that_several_passes_read_is_cached(prove):
