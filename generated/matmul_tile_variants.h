@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 7ba4964b43f1aceb, text 022e23d2ae84a952.
+// Input 74904058717f20d3, text 3a4aaa4912bfaa80.

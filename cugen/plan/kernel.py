@@ -60,6 +60,7 @@ class Kernel:
     ranges: tuple[tuple[sympy.Symbol, Range], ...]
     computes: tuple[str, ...]  # the statements, as the user wrote them
     minimum_blocks: int = 0  # for __launch_bounds__
+    deferrable_registers: int = 0  # that the compiler saves by later loads, where launch bounds leave it fewer
     shared_bytes: int = 0
     dynamic_shared_bytes: int = 0
     alignments: tuple[tuple[str, int], ...] = ()  # bytes required of an argument, beyond its element's size

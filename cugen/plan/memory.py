@@ -32,6 +32,7 @@ FETCHED_TYPES = {
     "uint8": "unsigned char",
 }
 UNKNOWN_OFFSET = symbol("filtered fetch")  # no name in C
+FUNNEL_SHIFT = "funnel_shift"  # a plan's operation: the elements of two vectors from an index on, as one vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,7 +262,7 @@ def fits_registers(kernel: Kernel, request: Request) -> bool:
     launched = max_registers(request.target, kernel.threads, max(kernel.minimum_blocks, 1))
     limit = max((n.count for n in walk_nodes(kernel.body) if isinstance(n, SetMaxRegisters)), default=launched)
     estimate = Estimate(kernel, request.context)
-    return estimate.registers() <= limit and not estimate.dynamic
+    return estimate.registers() - kernel.deferrable_registers <= limit and not estimate.dynamic
 
 
 def _forced(request: Request, name: str, report: Reporter) -> Kernel | None:

@@ -17,7 +17,8 @@ _KEYWORDS = """
 # Names that a generated file declares: its helper functions (templates/functions), the tile in dynamic shared memory,
 # and the launcher's own variables.
 _GENERATED = """
-    absolute ceil_div divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
+    absolute ceil_div divided_by floor_div floor_divide floor_mod floor_modulo funnel_shift integer_power maximum
+    minimum shift_left
     shift_right sign_of wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load load_byte
     load_readonly load_streaming load_ca load_cg load_cs load_lu store store_wb store_cg store_cs store_wt
     load_ca_ptx load_cg_ptx load_cs_ptx load_lu_ptx store_wb_ptx store_cg_ptx store_cs_ptx store_wt_ptx

@@ -17,7 +17,7 @@ from cugen.plan.pipeline_nodes import Wgmma
 from cugen.plan.traversal.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
-_FREE = ("to_tf32", "neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
+_FREE = ("to_tf32", "funnel_shift", "neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
 _ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum", "fmax")
 _KINDS = (
     "float32",

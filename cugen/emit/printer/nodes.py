@@ -10,7 +10,7 @@ from cugen.emit.printer import tables
 from cugen.emit.printer.ctypes import c_name, fetched, literal, narrowed, stored, widened
 from cugen.emit.printer.integers import IntegerPrinter
 from cugen.emit.printer.values import ValuePrinter
-from cugen.plan.memory import FETCHED_TYPES, Access, Array, Component, Element, Shuffled, Start, Vector
+from cugen.plan.memory import FETCHED_TYPES, FUNNEL_SHIFT, Access, Array, Component, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
     AcquireSpinWait,
@@ -37,7 +37,7 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.remarks import own_accesses
 from cugen.plan.symbols import BitXor, Integer, Ranges, bounds, integer
-from cugen.spec.expressions import Const, Expr
+from cugen.spec.expressions import Const, Expr, Op
 from cugen.spec.types import DType, Kind
 
 _ATOM = 0  # precedence of expressions that never need parentheses
@@ -186,6 +186,9 @@ class NodePrinter(ValuePrinter):
             return self.vector(expr), _ATOM
         if isinstance(expr, Shuffled):
             return self._shuffled(expr), _ATOM
+        if isinstance(expr, Op) and expr.name == FUNNEL_SHIFT:
+            self.functions.setdefault((FUNNEL_SHIFT, ""))
+            return f"{FUNNEL_SHIFT}({', '.join(map(self.print, expr.args))})", _ATOM
         return super()._print(expr)
 
     def _shuffled(self, value: Shuffled) -> str:
@@ -195,6 +198,8 @@ class NodePrinter(ValuePrinter):
         return f"{function[value.how]}(0xffffffff, {value.name}, {distance}{segment})"
 
     def let(self, node: Let) -> str:
+        if isinstance(node.local, Vector) and node.value is not None and not isinstance(node.value, Const):
+            return f"const auto {node.local.name} = {self.print(node.value)}"
         if isinstance(node.local, Vector):
             count = "".join(
                 f"[{self.integer(integer(extent))}]" for extent in (node.local.rows, node.local.count) if extent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from cugen.families.rowwise import shared_rows
 from cugen.families.rowwise.passes.schedule import (
     CachePolicy,
     RowPass,
@@ -14,7 +15,12 @@ from cugen.families.rowwise.passes.schedule import (
     reduction_levels,
     reused_buffers,
 )
-from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
+from cugen.families.rowwise.passes.storage_levels import (
+    UNROLL_BEYOND_REGISTERS,
+    UNROLL_WITH_OPERANDS,
+    Storage,
+    StorageLevel,
+)
 from cugen.families.rowwise.row_vectors import (
     NARROW_VECTOR_ELEMENTS,
     aligned_accesses,
@@ -23,6 +29,7 @@ from cugen.families.rowwise.row_vectors import (
     is_placed,
     peeled_width,
     row_width,
+    shifted_accesses,
 )
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.machine.devices import PLANNING_DEVICE
@@ -62,7 +69,6 @@ MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
 OVERLAPPED_CLUSTER_THREADS = 512  # of blocks, two of which fit a multiprocessor; these heuristics measured on H100
-OVERLAPPED_ROW_THREADS = 1024  # where one such block has a row of narrow elements
 MAX_OVERLAPPED_VALUES = 24  # cached per thread of these, in registers alone
 OVERLAPPED_REGISTER_VALUES = 16  # of more values, of which shared memory caches the others
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
@@ -71,7 +77,7 @@ THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
-    "threads per row; by default enough for 8 or 16 elements each, or 32 of a long row",
+    "threads per row; by default enough for 8 or 16 elements each, or 32 of a long row, 40 if of a narrow type",
     reorders=True,
 )
 ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows per block; by default enough for 128 threads")
@@ -98,9 +104,9 @@ class RowConfig:
     """`threads` of a block per row, `rows` per block, accesses of `width` elements, `cluster` blocks per row.
 
     `levels` are the parts of a row by storage level. Where rows begin anywhere, vectors start at the first aligned
-    element, and `edges` is the level of those before and after them; the other contiguous accesses than the `aligned`
-    ones are of single elements. `contiguous_row` is the row index that is contiguous in memory,
-    where the column index is not."""
+    element, and `edges` is the level of those before and after them. Vectors serve the `aligned` accesses, and pairs of
+    them the `shifted` ones; the other contiguous accesses are of single elements. `contiguous_row` is the row index
+    that is contiguous in memory, where the column index is not."""
 
     threads: int
     rows: int
@@ -109,8 +115,11 @@ class RowConfig:
     contiguous_row: str = ""
     cluster: int = 1
     min_blocks_per_sm: int = 0  # for __launch_bounds__
+    deferrable_registers: int = 0  # that the compiler saves by later loads, without spills
+    unroll: int = UNROLL_BEYOND_REGISTERS  # of the slots that a pass reads
     edges: StorageLevel | None = None
     aligned: tuple[ElementRef, ...] = ()
+    shifted: tuple[ElementRef, ...] = ()
 
     @property
     def stride(self) -> int:
@@ -125,19 +134,44 @@ class RowConfig:
         """Whether a read is aligned where vectors start."""
         return self.edges is None or (isinstance(read, Read) and (read.array, read.subscripts) in self.aligned)
 
+    def is_shifted(self, read: Expr) -> bool:
+        """Whether two vectors of the array have the elements of one."""
+        return isinstance(read, Read) and (read.array, read.subscripts) in self.shifted
+
 
 def choose_config(problem: RowProblem, registers: int | None = None) -> RowConfig:
     """The config by the schedule's tunables, or else by the length of the rows; with up to so many values per thread in
     `registers` where a spec leaves them open."""
     width = row_width(problem)
-    if aligned := aligned_accesses(problem, width):
-        config = _config(problem, peeled_width(problem, aligned), registers)
-        has_thread_per_edge = config.threads * config.cluster >= 2 * (config.width.count - 1)
-        is_static = problem.request.context.static_extent(problem.column) is not None
-        if has_thread_per_edge and (not is_static or all(level.is_cached for level in config.levels)):
-            edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
-            return replace(config, edges=edges, aligned=aligned)
-    return _config(problem, width, registers)
+    peeled = _peeled_config(problem, width, registers, shifts=True) or _peeled_config(problem, width, registers)
+    return peeled or _config(problem, width, registers)
+
+
+def _peeled_config(
+    problem: RowProblem, width: Width, registers: int | None, *, shifts: bool = False
+) -> RowConfig | None:
+    """The config with vectors from the first aligned element of rows on, where these are wider than those of `width`;
+    with `shifts` others are shifted, for whose pairs only blocks with their row in shared memory have registers."""
+    aligned = aligned_accesses(problem, width, shifts=shifts)
+    if not aligned:
+        return None
+    shifted = shifted_accesses(problem, aligned) if shifts else ()
+    config = _config(problem, peeled_width(problem, aligned, shifted), registers, has_margin=bool(shifted))
+    if shifted and (config.levels[0].storage != Storage.SHARED or not _are_words(shifted, config.width, problem)):
+        return None
+    is_static = problem.request.context.static_extent(problem.column) is not None
+    if config.threads * config.cluster < 2 * config.width.count - 1:
+        return None  # a thread would have two elements before or after the vectors
+    if is_static and not all(level.is_cached for level in config.levels):
+        return None
+    edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
+    unroll = UNROLL_WITH_OPERANDS if shifted else config.unroll
+    return replace(config, edges=edges, aligned=aligned, shifted=shifted, unroll=unroll)
+
+
+def _are_words(shifted: tuple[ElementRef, ...], width: Width, problem: RowProblem) -> bool:
+    """Whether vectors of the arrays consist of words of 4 bytes, which a funnel shift moves."""
+    return all(width.count * problem.arrays[array].dtype.bytes % 4 == 0 for array, _ in shifted)
 
 
 def _tunables(request: Request) -> dict[str, int]:
@@ -146,16 +180,16 @@ def _tunables(request: Request) -> dict[str, int]:
     return {tunable.name: int(chosen[tunable.name]) for tunable in TUNABLES if tunable.name in chosen}
 
 
-def _config(problem: RowProblem, width: Width, registers: int | None) -> RowConfig:
+def _config(problem: RowProblem, width: Width, registers: int | None, *, has_margin: bool = False) -> RowConfig:
     """The config with vectors of `width`, or of fewer elements where those of a computed value in shared memory would
-    exceed one access."""
-    config = _config_of(problem, width, registers)
+    exceed one access. `has_margin`: a vector's elements of each row are in none."""
+    config = _config_of(problem, width, registers, width.count if has_margin else 0)
     widest = max((_shared_bytes(level, problem) for level in config.levels), default=0)
     if config.width.count * widest <= MAX_ACCESS_BYTES:
         return config
     count = MAX_ACCESS_BYTES // widest
     reason = f"{count} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
-    return _config_of(problem, Width(count, reason), registers)
+    return _config_of(problem, Width(count, reason), registers, count if has_margin else 0)
 
 
 def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
@@ -166,8 +200,9 @@ def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
     return max(((e.dtype if level.as_computed else storage_type(e, problem)).bytes for e in values), default=0)
 
 
-def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowConfig:
-    """The config with vectors of a width, and up to so many values of a row per thread in `registers`."""
+def _config_of(problem: RowProblem, width: Width, registers: int | None, margin: int) -> RowConfig:
+    """The config with vectors of a width, and up to so many values of a row per thread in `registers`. Those of a
+    `margin` are in no vector."""
     request, context = problem.request, problem.request.context
     shortest, longest = bounds(context.extent(problem.column), context.ranges)
     is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
@@ -181,13 +216,13 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
     one_block = along_row or rows > 1
     certain = shortest if typical is None else typical
     cluster = tunables.get("cluster", 1 if one_block else _cluster(problem, certain, length))
-    length = -(-length // cluster)
+    length, covered = -(-length // cluster), -(-max(length - margin, 1) // cluster)
     threads = _strided_threads(length, rows) if along_row else _threads(problem, length, width.count)
     threads = tunables.get("threads", threads)
     if "rows" not in tunables:
         is_single = cluster > 1 or not problem.domain.rows
         rows = max(rows, 1, 1 if is_single else _short_row_block(problem, threads, length) // threads)
-    slots = -(-length // (threads * width.count))
+    slots = -(-covered // (threads * width.count))
     if "registers" in tunables:
         registers = None
     elif registers is None and not is_known:
@@ -197,9 +232,11 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
     is_free = (
         not is_capped and not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
     )
-    if is_free and (cluster > 1 or (is_narrow(problem) and levels[-1].storage == Storage.SHARED)):
-        block_threads = OVERLAPPED_CLUSTER_THREADS if cluster > 1 else OVERLAPPED_ROW_THREADS
-        overlapped = _overlapped_levels(problem, length, width.count, block_threads)
+    is_shared_row = cluster == 1 and _is_shared_row(problem, length, width.count, levels)
+    if is_free and (cluster > 1 or is_shared_row):
+        of_row = shared_rows.threads_of_row(covered, width.count, request.target)
+        block_threads = of_row if is_shared_row else OVERLAPPED_CLUSTER_THREADS
+        overlapped = _overlapped_levels(problem, covered, width.count, block_threads, in_shared=is_shared_row)
     if overlapped:
         threads, levels = block_threads, overlapped
     elif width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED:
@@ -215,7 +252,34 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None) -> RowC
     is_small = threads < MAX_BLOCK_THREADS and cached <= MAX_ELEMENTS_PER_THREAD
     is_resident = cluster > 1 and not overlapped and len(levels) == 1 and is_small
     min_blocks = MAX_BLOCK_THREADS // threads if is_resident else 0
-    return RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
+    config = RowConfig(threads, rows, width, levels, along_row, cluster, min_blocks)
+    return _with_more_blocks(problem, config) if overlapped and is_shared_row else config
+
+
+def _with_more_blocks(problem: RowProblem, config: RowConfig) -> RowConfig:
+    """The config of a row in shared memory with launch bounds for the blocks that fit a multiprocessor."""
+    shared_bytes = _overlapped_bytes(problem, config.levels, config.threads, config.width.count)
+    min_blocks = shared_rows.blocks_per_multiprocessor(problem.request.target, config.threads, shared_bytes)
+    are_loaded = _are_loaded(_passes(problem, CachePolicy.ALL))
+    return replace(
+        config,
+        min_blocks_per_sm=min_blocks,
+        deferrable_registers=shared_rows.DEFERRABLE_REGISTERS,
+        unroll=UNROLL_WITH_OPERANDS if are_loaded else UNROLL_BEYOND_REGISTERS,
+    )
+
+
+def _are_loaded(passes: tuple[RowPass, ...]) -> bool:
+    """Whether all cached values are elements of arrays."""
+    return all(isinstance(expr, Read) for row_pass in passes for expr in row_pass.cached)
+
+
+def _is_shared_row(problem: RowProblem, length: int, width: int, levels: tuple[StorageLevel, ...]) -> bool:
+    """Whether a block has a row of narrow elements in shared memory: those that don't fit registers, and long ones of
+    wide vectors of which no computed values are cached."""
+    are_loaded = width >= NARROW_VECTOR_ELEMENTS and _are_loaded(_passes(problem, CachePolicy.ALL))
+    is_long = are_loaded and length > shared_rows.MAX_REGISTER_ELEMENTS
+    return is_narrow(problem) and (is_long or levels[-1].storage == Storage.SHARED)
 
 
 def _levels_as_computed(
@@ -270,7 +334,8 @@ def _cluster(problem: RowProblem, certain: int, length: int) -> int:
     the only one on its multiprocessor, without another one's loads to overlap with its stores."""
     registers, narrow = _registers_per_element(problem), is_narrow(problem)
     per_block = NARROW_CLUSTER_BLOCK_REGISTERS if narrow else CLUSTER_BLOCK_REGISTERS
-    if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, OVERLAPPED_ROW_THREADS):
+    row_threads = shared_rows.max_threads(problem.request.target)
+    if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, row_threads):
         return 1
     if not problem.request.target.has_clusters or certain * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
@@ -318,25 +383,32 @@ def _capacity(config: RowConfig) -> int:
     return sum(level.slots for level in config.levels) * config.stride
 
 
-def _overlapped_levels(problem: RowProblem, length: int, width: int, threads: int) -> tuple[StorageLevel, ...]:
+def _overlapped_levels(
+    problem: RowProblem, length: int, width: int, threads: int, *, in_shared: bool = False
+) -> tuple[StorageLevel, ...]:
     """Storage levels for which two blocks fit a multiprocessor: one loads or stores while the other one reduces. Narrow
     elements are kept as loaded, in shared memory if also computed values are needed again. Empty if two don't fit."""
     narrow, passes = is_narrow(problem), _passes(problem, CachePolicy.ALL)
     slots = -(-length // (threads * width))
     values = slots * width * max(max_live_values(passes), 1)
-    are_loaded = all(isinstance(expr, Read) for row_pass in passes for expr in row_pass.cached)
+    are_loaded = _are_loaded(passes)
     if narrow:
-        registers = values if are_loaded and values <= MAX_ELEMENTS_PER_THREAD else 0
+        registers = values if are_loaded and not in_shared and values <= MAX_ELEMENTS_PER_THREAD else 0
     else:
         registers = values if values <= MAX_OVERLAPPED_VALUES else OVERLAPPED_REGISTER_VALUES
     levels = _storage_levels(problem, threads, width, slots, registers, as_loaded=narrow)
+    used = _overlapped_bytes(problem, levels, threads, width)
+    fits = levels[-1].is_cached and 2 * used <= problem.request.target.shared_opt_in
+    return levels if fits else ()
+
+
+def _overlapped_bytes(problem: RowProblem, levels: tuple[StorageLevel, ...], threads: int, width: int) -> int:
+    """An upper bound of the shared memory of a block."""
     shared = [level for level in levels if level.storage == Storage.SHARED]
     cached = [expr for level in shared for expr in level.passes[0].cached]
     element_bytes = sum(storage_type(e, problem).bytes if not shared[0].as_computed else e.dtype.bytes for e in cached)
     used = sum(level.slots for level in shared) * threads * width * element_bytes
-    used += threads * sum(map(partial_bytes, reduction_levels(problem.outputs)))
-    fits = levels[-1].is_cached and 2 * used <= problem.request.target.shared_opt_in
-    return levels if fits else ()
+    return used + threads * sum(map(partial_bytes, reduction_levels(problem.outputs)))
 
 
 def _storage_levels(

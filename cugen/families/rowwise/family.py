@@ -62,9 +62,11 @@ def match(request: Request) -> Match | Refusals:
 
 
 def _match_of(problem: RowProblem, config: RowConfig, fewer: tuple[int, ...]) -> Match:
-    """The kernel of a config, or of one with fewer values in registers where a thread has too few of these."""
+    """The kernel of a config, or of one with fewer blocks or values where a thread has too few registers."""
 
     def smaller() -> Match | None:
+        if config.deferrable_registers:
+            return _match_of(problem, replace(config, min_blocks_per_sm=0, deferrable_registers=0), fewer)
         if not fewer:
             return None
         return _match_of(problem, choose_config(problem, fewer[0]), fewer[1:])
@@ -180,6 +182,7 @@ class _Builder:
             grid,
             self.group.block,
             minimum_blocks=self.config.min_blocks_per_sm,
+            deferrable_registers=self.config.deferrable_registers,
             reasons=self._reasons(),
             cluster=self.config.cluster,
         )
@@ -190,7 +193,7 @@ class _Builder:
         start = offset_of(self.problem.arrays, self.config.aligned[0], {**lowering.symbols, along: integer(0)})
         head = define("head", to_alignment(start, width), lowering)
         extent, number = self.request.context.extent(self.problem.column), self.group.thread_in_row
-        after_head = extent - head.index.symbol
+        after_head = extent - (width if self.config.shifted else head.index.symbol)
         if self.request.context.min_extent(self.problem.column) < width:
             after_head = Maximum(after_head, integer(0))  # of rows that end before the first vector
         whole = FloorDiv(after_head, integer(width)) * width

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from cugen.families.rowwise.config import RowConfig, storage_type
 from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
 from cugen.families.rowwise.passes.schedule import RowPass, element_reads, use_counts, uses_element_index
-from cugen.families.rowwise.passes.storage_levels import RowIndexing, Segment, Storage, StorageLevel, segments
+from cugen.families.rowwise.passes.storage_levels import (
+    UNROLL_BEYOND_REGISTERS,
+    RowIndexing,
+    Segment,
+    Storage,
+    StorageLevel,
+    segments,
+)
 from cugen.families.rowwise.row_buffers import CachedValue, RowBuffers
 from cugen.families.rowwise.row_vectors import is_vector, reads_vector
 from cugen.families.rowwise.statements.names import RowNames, name_hint
@@ -22,13 +29,13 @@ from cugen.pieces.vector_body import load_inside
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import unnamed
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
-from cugen.plan.memory import Access, Vector
+from cugen.plan.memory import FUNNEL_SHIFT, Access, IndexLocal, Vector
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
 from cugen.spec.expressions import Expr, Local, Op, Read, Reduce, walk
-from cugen.spec.types import DType
+from cugen.spec.types import INT64, DType
 
 
 @dataclass
@@ -85,7 +92,9 @@ class RowPasses:
         self.indexing = RowIndexing(self._first_index(), slot, offset, config.stride, self.extent)
         if edges is not None:
             head, edge = edges
-            self.indexing = replace(self.indexing, offset=offset + head, width=width, edge=edge)
+            margin = width if config.shifted else 0
+            indexing = replace(self.indexing, offset=offset + head, width=width, edge=edge)
+            self.indexing = replace(indexing, head=head, margin=margin)
         is_uncached = any(not level.is_cached for level in config.levels) and self.shortest >= 1
         self.pairs = online_pairs(config.levels[0].passes) if is_uncached else {}
         self.online: dict[Reduce, OnlineSoftmax] = {}  # by the sum, once the pass of its maximum has begun
@@ -149,7 +158,7 @@ class RowPasses:
                 root.nodes += self.buffers.allocate(level, expr)
             if self._has_work(level, number):
                 lowering.prepare(self._values(row_pass))
-                for segment in segments(level, self.config.stride, self.shortest - (self.indexing.width - 1)):
+                for segment in segments(level, self.config.stride, self.shortest - self.indexing.uncovered):
                     of_level = {r: a for r, a in accumulators.items() if level.is_cached or r not in self.online}
                     self._segment(row_pass, of_level, segment)
                     segment_sections.append(SectionGroup("segment", tuple(root.nodes[start:])))
@@ -192,7 +201,8 @@ class RowPasses:
         return with_reciprocals(value, self.column.name, self.results, self.buffers.holds)
 
     def _is_vector(self, expr: Expr, width: int) -> bool:
-        return reads_vector(expr, self.problem, width) and self.config.moves_vectors(expr)
+        is_vector = self.config.moves_vectors(expr) or (width > 1 and self.config.is_shifted(expr))
+        return is_vector and reads_vector(expr, self.problem, width)
 
     def _needs_element_index(self, row_pass: RowPass) -> bool:
         """Whether the code uses the index of each element, not only that of its vector."""
@@ -241,7 +251,8 @@ class RowPasses:
             outer.nodes += (Section("store", (If(Guard(terms), code.after),)),) if is_guarded else code.after
             return
         body = tuple(node for node in outer.nodes if isinstance(node, Section))
-        vectors = self.indexing.loop_over(segment, (*body, *code.after), terms)
+        unroll = UNROLL_BEYOND_REGISTERS if row_pass.cached else self.config.unroll
+        vectors = self.indexing.loop_over(segment, (*body, *code.after), terms, unroll)
         append_section(self.root, "declarations")
         self.root.nodes += vectors
         if segment.level.is_cached:
@@ -323,8 +334,13 @@ class RowPasses:
             if not self._is_vector(read, code.width):
                 continue
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, code.vector_scope)
-            source = self._vector_access(read, "load", code)
             cached = self.buffers.cached[code.storage, read] if read in row_pass.cached else None
+            if self.config.is_shifted(read):
+                self._load_shifted(read, vector, code)
+                if uses := self._uses(read, counts):
+                    inner.remember(read, self._named(read, vector.component(self.lane), uses, inner))
+                continue
+            source = self._vector_access(read, "load", code)
             if cached is None or not self._fills_cache(read, cached):
                 load_inside(read, vector, source, self.lowering, code.vector_scope)
                 if cached is not None:
@@ -335,10 +351,25 @@ class RowPasses:
             if uses := self._uses(read, counts):
                 inner.remember(read, self._named(read, vector.component(self.lane), uses, inner))
 
+    def _load_shifted(self, read: Read, vector: Vector, code: VectorCode) -> None:
+        """Two aligned vectors of a row that all rows share, and the elements of the thread's vector in these."""
+        width, halves = code.width, []
+        for number, which in enumerate(("low", "high")):
+            key = Op(f"{which} vector", (read,), read.dtype)
+            half = replace(vector, name=self.lowering.name_for(key, f"{vector.name}_{which}", code.vector_scope))
+            first = (code.first - self.indexing.head + number * width).expand()
+            symbols = {**self.lowering.symbols, self.column.name: first}
+            source = access_of(self.lowering.arrays[read.array], read, symbols, "load", width)
+            code.vector_scope.nodes.append(Load(half, source))
+            halves.append(half)
+        head = IndexLocal(str(self.indexing.head), INT64)
+        shifted = Op(FUNNEL_SHIFT, (*halves, head), vector.dtype)
+        code.vector_scope.nodes.append(Let(vector, shifted))
+
     def _fills_cache(self, expr: Expr, cached: CachedValue) -> bool:
         """Whether a vector load goes to the cache as it is: it has the cache's type and no bounds check."""
         is_checked = isinstance(expr, Read) and expr.boundary is not None
-        return not is_checked and cached.element == storage_type(expr, self.problem)
+        return not (is_checked or self.config.is_shifted(expr)) and cached.element == storage_type(expr, self.problem)
 
     def _fill_cache(self, row_pass: RowPass, code: VectorCode) -> None:
         counts, inner = use_counts(row_pass), code.element_scope

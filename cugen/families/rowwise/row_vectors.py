@@ -16,12 +16,14 @@ from cugen.pieces.vectors import (
     is_computed,
     is_contiguous,
     narrowest,
+    offset_of,
     widest_at,
 )
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
 
 MIN_ACCESS_BYTES = 8  # of vectors, below which those of unaligned rows start at the first aligned element
@@ -41,9 +43,10 @@ def row_width(problem: RowProblem) -> Width:
     return narrowest(widths).dividing(multiple, "the row length is only known to be a multiple of {count}")
 
 
-def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...]:
+def aligned_accesses(problem: RowProblem, width: Width, *, shifts: bool) -> tuple[ElementRef, ...]:
     """The accesses that vectors of unaligned rows serve: those of equal alignment to the first one that all indices
-    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec."""
+    subscript. None where accesses are wide enough, or rows short, not contiguous, or placed by the spec. `shifts`:
+    whether vectors of others may be shifted."""
     context, along = problem.request.context, problem.column.name
     length = context.typical_extent(problem.column)
     if length is None or is_placed(problem) or contiguous_row(problem):
@@ -62,10 +65,31 @@ def aligned_accesses(problem: RowProblem, width: Width) -> tuple[ElementRef, ...
     stores = {(output.target, output.subscripts) for output in problem.outputs if output.is_per_element}
     if not aligned or not stores <= set(aligned):
         return ()
-    peeled = peeled_width(problem, aligned)
+    peeled = peeled_width(problem, aligned, shifted_accesses(problem, aligned) if shifts else ())
     bytes_per_element = max(problem.arrays[array].dtype.bytes for array, _ in aligned)
     is_wide = min(peeled.count * bytes_per_element, MIN_ACCESS_BYTES) <= width.count * bytes_per_element
     return () if is_wide or length < MIN_PEELED_ROW_VECTORS * peeled.count else aligned
+
+
+def shifted_accesses(problem: RowProblem, aligned: tuple[ElementRef, ...]) -> tuple[ElementRef, ...]:
+    """The reads whose rows are aligned, as those of a vector that all rows share: in a row that begins anywhere, two of
+    their aligned vectors have the elements of one vector of the `aligned` accesses."""
+    along, context = problem.column.name, problem.request.context
+    symbols = {**context.symbols, **{index.name: symbol(f"index {index.name}") for index in problem.domain.rows}}
+
+    def is_shifted(read: Read) -> bool:
+        array, reference = problem.arrays[read.array], (read.array, read.subscripts)
+        if reference in aligned or array.space not in ADDRESSED or read.boundary is not None:
+            return False
+        if array.dtype.bytes >= MAX_SHARED_LINE_BYTES:  # single elements of a warp fill a cache line
+            return False
+        if any(map(is_computed, read.subscripts)) or not is_contiguous(array, read.subscripts, along):
+            return False
+        start = offset_of(problem.arrays, reference, {**symbols, along: integer(0)})
+        return divisor(start, context) % MAX_ACCESS_BYTES == 0
+
+    reads = (read for output in problem.outputs for read in _reads_of_rows(output.value, problem))
+    return tuple(dict.fromkeys((read.array, read.subscripts) for read in reads if is_shifted(read)))
 
 
 def is_placed(problem: RowProblem) -> bool:
@@ -73,15 +97,18 @@ def is_placed(problem: RowProblem) -> bool:
     return any(array.memory.space not in (None, "scratch") for array in problem.request.touched())
 
 
-def peeled_width(problem: RowProblem, aligned: tuple[ElementRef, ...]) -> Width:
-    """The width of vectors from the first aligned element of a row on. Where other accesses aren't aligned there, lanes
-    stay so close to each other that single elements of these are in one cache line."""
-    along = problem.column.name
-    types = [problem.arrays[array].dtype for array, _ in aligned]
-    others = [a for a in _accesses(problem) if a not in aligned and any(along in free_indices(sub) for sub in a[1])]
+def peeled_width(problem: RowProblem, aligned: tuple[ElementRef, ...], shifted: tuple[ElementRef, ...]) -> Width:
+    """The width of vectors from the first aligned element of a row on. Where accesses are neither aligned there nor
+    shifted, lanes stay so close to each other that single elements of these are in one cache line."""
+    along, vectors = problem.column.name, (*aligned, *shifted)
+    types = [problem.arrays[array].dtype for array, _ in vectors]
+    others = [a for a in _accesses(problem) if a not in vectors and any(along in free_indices(sub) for sub in a[1])]
     count = (MAX_SHARED_LINE_BYTES if others else MAX_ACCESS_BYTES) // max(dtype.bytes for dtype in types)
-    name = aligned[0][0]
-    return Width(max(count, 1), f"rows of {name} begin anywhere: both ends of one are read and stored by element")
+    reason = f"rows of {aligned[0][0]} begin anywhere: both ends of one are read and stored by element"
+    if shifted:
+        names = " and ".join(dict.fromkeys(name for name, _ in shifted))
+        reason += f", and vectors of {names} are in two aligned ones"
+    return Width(max(count, 1), reason)
 
 
 def is_narrow(problem: RowProblem) -> bool:
@@ -156,16 +183,16 @@ def _in_segment(subscripts: tuple[Expr, ...], along: str) -> tuple[tuple[Expr, .
 def _accesses(problem: RowProblem) -> Iterator[ElementRef]:
     """The reads of whole rows, and the stores per element."""
     for output in problem.outputs:
-        yield from _reads_of_rows(output.value, problem)
+        yield from ((read.array, read.subscripts) for read in _reads_of_rows(output.value, problem))
     yield from ((output.target, output.subscripts) for output in problem.outputs if output.is_per_element)
 
 
-def _reads_of_rows(expr: Expr, problem: RowProblem) -> Iterator[ElementRef]:
+def _reads_of_rows(expr: Expr, problem: RowProblem) -> Iterator[Read]:
     """The reads of whole rows; none in the subscripts of another."""
     match expr:
         case Read():
             if _is_whole(expr, problem):
-                yield expr.array, expr.subscripts
+                yield expr
         case _:
             for child in children(expr):
                 yield from _reads_of_rows(child, problem)

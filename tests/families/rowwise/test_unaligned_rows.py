@@ -15,6 +15,8 @@ LAYER_NORM = (
     "scale[i] = rsqrt(var(x[i, j], j) + 1e-5)",
     "y[i, j] = (x[i, j] - mu[i]) * scale[i] * g[j]",
 )
+WEIGHTED_SUM = ("y[i, j] = x[i, j] / sum(x[i, k], k) * g[j]",)
+EXCESS = ("y[i, j] = maximum(x[i, j], g[j]) - min(x[i, k], k)",)
 WEIGHTED = ("y[i, j] = x[i, j] / sum(x[i, k] * x[i, k] * k, k) + j",)
 
 
@@ -46,9 +48,32 @@ def test_vectors_start_at_the_first_aligned_element(made, planned, dtype, width)
     assert "if (edge < N) {" in source
 
 
-def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned):
+def test_rows_that_all_rows_share_are_shifted(made, planned):
+    """Two aligned vectors of `g` have the elements of one vector of `x`."""
+    text = rows(300, 9001, LAYER_NORM, "bfloat16")
+    assert [widths(planned(text), array) for array in "xyg"] == [[1, 8], [1, 8], [1, 8]]
+    source = made(text).source
+    assert "const auto g8_low = load<8>(&g[j - head]);" in source
+    assert "const auto g8_high = load<8>(&g[j + 8 - head]);" in source
+    assert "const auto g8 = funnel_shift(g8_low, g8_high, head);" in source
+    assert "threadIdx.x < head ? threadIdx.x : 8 * ((N - 8) / 8) + threadIdx.x;" in source
+    assert "if (first_j" not in source
+
+
+def test_single_elements_that_fill_cache_lines_are_not_shifted(made):
+    assert "funnel_shift" not in made(rows(300, 9001, LAYER_NORM)).source
+
+
+def test_rows_in_registers_have_no_room_for_pairs_of_vectors(planned):
     kernel = planned(rows(300, 1001, LAYER_NORM, "bfloat16"))
     assert [widths(kernel, array) for array in "xyg"] == [[1, 2], [1, 2], [1]]
+
+
+def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned):
+    weighted = (*LAYER_NORM[:2], LAYER_NORM[2].replace("g[j]", "g[i, j]"))
+    text = rows(300, 9001, weighted, "bfloat16")
+    text = text.replace("  y: {", "  g: {shape: [M, N], dtype: bfloat16, pitch: 9003}\n  y: {")
+    assert [widths(planned(text), array) for array in "xyg"] == [[1, 2], [1, 2], [1]]
     assert widths(planned(rows(300, 1001, LAYER_NORM)), "x") == [1]
 
 
@@ -60,6 +85,7 @@ def test_vectors_are_narrow_where_other_arrays_are_not_aligned_with_rows(planned
         rows(300, 63),
         rows(300, 127, dtype="bfloat16"),
         rows(300, "dynamic"),
+        rows(300, 1002, LAYER_NORM, "bfloat16"),
         rows(300, 1001).replace("y: {", "y: {pitch: 1003, "),
         rows(300, 1001, schedule="family: rowwise, threads: 4"),
     ],
@@ -78,6 +104,36 @@ def test_rows_of_any_residue_are_right(prove, n):
     prove(rows(9, n))
     prove(rows(17, n, dtype="bfloat16", schedule="family: rowwise, threads: 16"))
     prove(rows(9, n, LAYER_NORM, "bfloat16"))
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("n", [127, 131, 263, 264, 265, 519, 520, 521, 1021])
+@pytest.mark.parametrize("schedule", ["threads: 32, registers: 0", "threads: 32, cluster: 2, registers: 0"])
+def test_shifted_rows_are_right(prove, n, schedule):
+    """Vectors and edges at the ends of a thread group's slots, with operands of 16 and 8 bits."""
+    prove(rows(17, n, LAYER_NORM, "bfloat16", schedule=f"family: rowwise, {schedule}"))
+    prove(rows(17, n, WEIGHTED_SUM, "uint8", "float32", schedule=f"family: rowwise, {schedule}"))
+    prove(rows(17, n, EXCESS, "uint8", schedule=f"family: rowwise, {schedule}"))
+
+
+def test_vectors_of_less_than_a_word_are_not_shifted(made, prove):
+    text = rows(3, 1013, WEIGHTED_SUM, "float64", schedule="family: rowwise, threads: 32, registers: 0")
+    text = text.replace("g: {shape: [N], dtype: float64}", "g: {shape: [N], dtype: uint8}")
+    assert "funnel_shift" not in made(text).source
+    prove(text)
+
+
+def test_an_operand_that_several_passes_read_is_cached(prove):
+    weighted = ("y[i, j] = (x[i, j] * g[j] - max(x[i, k] * g[k], k)) * g[j]",)
+    for registers in (0, 8, 64):
+        prove(rows(9, 1013, weighted, "bfloat16", schedule=f"family: rowwise, threads: 32, registers: {registers}"))
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 23, 1013, 2049])
+def test_shifted_rows_of_a_length_that_is_known_at_launch(made, prove, n):
+    text = rows(5, "{default: 16411}", LAYER_NORM, "bfloat16")
+    assert "funnel_shift" in made(text).source
+    prove(text, {"N": n})
 
 
 @pytest.mark.slow
@@ -110,14 +166,23 @@ def test_random_shapes(prove, m, n, threads, types, statements):
 def test_no_access_is_out_of_bounds_or_races(prove, n):
     prove(rows(9, n, dtype="bfloat16"), sanitize=True)
     prove(rows(9, n, LAYER_NORM, "bfloat16"), races=True)
+    shifted = rows(9, n, LAYER_NORM, "bfloat16", schedule="family: rowwise, threads: 16, registers: 0")
+    prove(shifted, sanitize=True)
+    prove(shifted, races=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("dtype", "statements"), [("float32", SOFTMAX), ("bfloat16", SOFTMAX), ("bfloat16", LAYER_NORM)]
+    ("dtype", "statements", "schedule"),
+    [
+        ("float32", SOFTMAX, ""),
+        ("bfloat16", SOFTMAX, ""),
+        ("bfloat16", LAYER_NORM, ""),
+        ("bfloat16", LAYER_NORM, "family: rowwise, threads: 32, registers: 0"),
+    ],
 )
-def test_every_access_is_the_predicted_one(made, dtype, statements):
-    kernel = made(rows(11, 301, statements, dtype))
+def test_every_access_is_the_predicted_one(made, dtype, statements, schedule):
+    kernel = made(rows(11, 301, statements, dtype, schedule=schedule))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
     assert trace.compared > 0
     assert trace.mismatches == []
@@ -131,3 +196,4 @@ def test_every_access_is_the_predicted_one(made, dtype, statements):
 def test_edges_compile_without_warnings(compiled):
     for dtype in ("float32", "bfloat16"):
         compiled(rows(300, 1001, dtype=dtype).replace("target: sm_90\n", ""))
+    compiled(rows(300, 1001, LAYER_NORM, "bfloat16", schedule="registers: 0").replace("target: sm_90\n", ""))

@@ -15,6 +15,7 @@ from cugen.plan.symbols import Integer, integer
 from cugen.plan.traversal.usage import mentions
 
 UNROLL_BEYOND_REGISTERS = 4  # loads in flight per thread outside of registers; heuristic
+UNROLL_WITH_OPERANDS = 2  # of vectors in shared memory, with those of other arrays: more take registers
 
 
 class Storage(StrEnum):
@@ -84,7 +85,9 @@ class RowIndexing:
     """The element indices of a thread: slot s starts at `offset + s * stride`.
 
     `first` is the index of the slot's first element, `slot` the loop variable over slots. Where rows begin anywhere,
-    a slot has the `width` elements of a vector or none, and `edge` is the index of the thread's edge element."""
+    a slot has the `width` elements of a vector or none, and `edge` is the index of the thread's edge element. With a
+    `margin`, a row has as many vectors as if they started with the row, and not `head` elements after it, and so many
+    elements were left after them: two vectors of a row that starts aligned have the elements of each."""
 
     first: Index
     slot: Integer
@@ -93,10 +96,22 @@ class RowIndexing:
     extent: Integer
     width: int = 1
     edge: Integer = sympy.S.Zero
+    head: Integer = sympy.S.Zero
+    margin: int = 0
+
+    @property
+    def reach(self) -> Integer:
+        """How far after its first element a slot's last one, or its margin, ends."""
+        return self.width - 1 if self.margin == 0 else self.width - 1 + self.margin - self.head
+
+    @property
+    def uncovered(self) -> int:
+        """The most elements of a row that full slots leave at its end."""
+        return max(self.width - 1, self.margin)
 
     def is_inside(self, start: Integer) -> Comparison:
         """Whether the slot that starts at an element is in the row."""
-        return Comparison(start + (self.width - 1), "<", self.extent)
+        return Comparison((start + self.reach).expand(), "<", self.extent)
 
     def slot_of(self, segment: Segment) -> Integer:
         return integer(segment.start) if segment.count == 1 else self.slot
@@ -109,14 +124,15 @@ class RowIndexing:
         return self.offset + (slot + segment.level.start) * self.stride
 
     def loop_over(
-        self, segment: Segment, body: tuple[Section, ...], terms: tuple[Comparison, ...]
+        self, segment: Segment, body: tuple[Section, ...], terms: tuple[Comparison, ...], unroll: int
     ) -> tuple[Section, ...]:
-        """The body in its loop over the segment, with the element index defined, where `terms` hold."""
+        """The body in its loop over the segment, with the element index defined, where `terms` hold; unrolled by
+        `unroll` outside of registers."""
         start = self.start_of(segment)
         if segment.level.storage == Storage.EDGES:
             return guarded("guard", (Comparison(start, "<", self.extent), *terms), body)
         if not segment.level.is_cached:
-            vectors = For(Loop(self.first, start, self.extent - (self.width - 1), self.stride), body)
+            vectors = For(Loop(self.first, start, self.extent - self.reach, self.stride), body)
             return guarded("guard", terms, (Section("vectors", (vectors,)),))
         index = Section("index", (Define(Index(self.first.name, start, self.first.range)),))
         is_used = mentions(body, self.first.name)
@@ -129,5 +145,5 @@ class RowIndexing:
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
         loop = Loop(slots, integer(segment.start), integer(segment.stop), unroll=True)
         if segment.level.storage != Storage.REGISTERS:
-            loop = replace(loop, unroll=False, unroll_by=UNROLL_BEYOND_REGISTERS)
+            loop = replace(loop, unroll=False, unroll_by=unroll)
         return guarded("guard", terms, (Section("vectors", (For(loop, (index, *body) if is_used else body),)),))
