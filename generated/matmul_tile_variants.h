@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 74904058717f20d3, text 3a4aaa4912bfaa80.
+// Input 3c8531ab93a7e298, text cca4389ab8d438aa.
