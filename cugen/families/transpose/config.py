@@ -10,6 +10,8 @@ import sympy
 
 from cugen.machine.requests.banks import BANK_BYTES, BANKS
 from cugen.machine.target import STATIC_SHARED_BYTES
+from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
+from cugen.pieces.structures.runs import Run, fewest_sectors, run_of
 from cugen.pieces.vectors import (
     MAX_ACCESS_BYTES,
     SECTOR_BYTES,
@@ -61,6 +63,23 @@ class Transpose:
     @property
     def outputs(self) -> tuple[ElementRef, ...]:
         return tuple((s.target, s.subscripts) for s in self.request.stored_statements())
+
+    @property
+    def loaded(self) -> tuple[Structure, ...]:
+        """The structures along `down` of which the transposed reads are fields."""
+        transposed = {(read.array, read.subscripts) for read in self.reads}
+        structures = loaded_structures(self.request, self.arrays, self.down)
+        return tuple(structure for structure in structures if structure.fields.keys() <= transposed)
+
+    @property
+    def stored(self) -> tuple[Structure, ...]:
+        """The structures along `across` of which the outputs are all fields."""
+        return stored_structures(self.request, self.arrays, self.across)
+
+    @property
+    def has_dense_columns(self) -> bool:
+        """Whether the transposed reads are contiguous, and not every few elements."""
+        return all(is_contiguous(self.arrays[r.array], r.subscripts, self.down.name) for r in self.reads)
 
     @property
     def has_dense_rows(self) -> bool:
@@ -117,21 +136,19 @@ class TransposeConfig:
 def choose_config(transpose: Transpose) -> TransposeConfig:
     """The tile for the widest accesses that alignment allows, or a smaller one if there would be too few tiles."""
     size = max(transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
-    load = _width(transpose, transpose.down, ((read.array, read.subscripts) for read in transpose.reads))
-    store = _width(transpose, transpose.across, transpose.outputs)
+    vectors = _Vectors.of(transpose)
     shift = _shift(transpose) if size in SHIFTED_TILES and transpose.has_dense_rows else 0
     extent = transpose.request.context.max_extent(transpose.across)
-    shifted = _fewest_loads(transpose, shift, size, load, store) if shift else None
+    shifted = _fewest_loads(vectors, shift, size) if shift else None
     # A tile of wide elements has few rows for vectors of narrow outputs, which would leave most lanes idle.
     if shifted is not None and 2 * shifted.step >= shifted.store.span:
         config = shifted
     else:
-        sizes = (VECTOR_TILES if load > 1 and store > 1 else SCALAR_TILES)[size]
-        config = _tile(_fitted(sizes, extent), size, load, store)
+        config = vectors.tile(_fitted((VECTOR_TILES if vectors.are_wide else SCALAR_TILES)[size], extent), size)
     across, down, *outer = map(transpose.request.context.max_extent, transpose.order)
     tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
     if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
-        config = _tile(SMALL_TILES[size], size, load, store)
+        config = vectors.tile(SMALL_TILES[size], size)
     # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon.
     reads = ((read.array, read.subscripts) for read in transpose.reads)
     return replace(config, down_first=not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads))
@@ -154,12 +171,12 @@ def _symbol(index: Index) -> sympy.Symbol:
     return symbol(f"index {index.name}")
 
 
-def _fewest_loads(transpose: Transpose, shift: int, size: int, load: int, store: int) -> TransposeConfig:
+def _fewest_loads(vectors: _Vectors, shift: int, size: int) -> TransposeConfig:
     """The shifted tile, or half of it across, whichever loads fewer elements past the ends of rows."""
-    sizes = SHIFTED_TILES[size]
+    transpose, sizes = vectors.transpose, SHIFTED_TILES[size]
     extent = transpose.request.context.max_extent(transpose.across)
     candidates = [sizes] if sizes[0] < 2 * MIN_SHIFTED_ACROSS else [sizes, (sizes[0] // 2, *sizes[1:])]
-    tiles = [_shifted(_tile(candidate, size, load, store), transpose, shift) for candidate in candidates]
+    tiles = [_shifted(vectors.tile(candidate, size), transpose, shift) for candidate in candidates]
     return min(tiles, key=lambda tile: tile.across * -(-extent // tile.step))
 
 
@@ -232,8 +249,64 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
     return TransposeConfig(across, down, threads, pack, rows, columns, period, gap, pitch)
 
 
-def _width(transpose: Transpose, along: Index, accesses: Iterable[ElementRef]) -> int:
-    """The widest vector along an index that alignment allows for all accesses."""
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Elements of a thread's vectors: `load` along input rows, `store` along output rows. More than one only where
+    vectors move all structures of so many elements."""
+
+    transpose: Transpose
+    loaded: tuple[Structure, ...]
+    stored: tuple[Structure, ...]
+    load: int
+    store: int
+
+    @staticmethod
+    def of(transpose: Transpose) -> _Vectors:
+        """The widest that alignment allows for all accesses, or the most useful ones of structures."""
+        loaded, stored = transpose.loaded, transpose.stored
+        reads = ((read.array, read.subscripts) for read in transpose.reads)
+        load = _width(transpose, transpose.down, reads, loaded)
+        return _Vectors(transpose, loaded, stored, load, _width(transpose, transpose.across, transpose.outputs, stored))
+
+    @property
+    def are_wide(self) -> bool:
+        """Whether both sides have vectors."""
+        return (self.load > 1 or bool(self.loaded)) and (self.store > 1 or bool(self.stored))
+
+    def tile(self, sizes: tuple[int, int, int], size: int) -> TransposeConfig:
+        """A tile of at most these vectors; of single elements where vectors can't move the structures of fewer."""
+        config = _tile(sizes, size, self.load, self.store)
+        across, down = self.transpose.across, self.transpose.down
+        loads = has_runs(self.transpose, self.loaded, down, config.load.width)
+        stores = has_runs(self.transpose, self.stored, across, config.store.width)
+        if loads and stores:
+            return config
+        return replace(self, load=self.load if loads else 1, store=self.store if stores else 1).tile(sizes, size)
+
+
+def _width(
+    transpose: Transpose, along: Index, accesses: Iterable[ElementRef], structures: tuple[Structure, ...]
+) -> int:
+    """The widest vector along an index that alignment allows for all accesses; of structures that with the fewest
+    sectors."""
     context = transpose.request.context
-    widths = (widest_at(transpose.arrays[array], subs, along.name, context).count for array, subs in accesses)
-    return math.gcd(divisor(context.extent(along), context) or MAX_ACCESS_BYTES, *widths)
+    fields = {reference for structure in structures for reference in structure.fields}
+    plain = ((array, subs) for array, subs in accesses if (array, subs) not in fields)
+    widths = (widest_at(transpose.arrays[array], subs, along.name, context).count for array, subs in plain)
+    widest = math.gcd(divisor(context.extent(along), context) or MAX_ACCESS_BYTES, MAX_ACCESS_BYTES, *widths)
+    if not structures:
+        return widest
+    candidates = (1 << power for power in reversed(range(widest.bit_length())))
+    movable = [width for width in candidates if has_runs(transpose, structures, along, width)]
+    return fewest_sectors(structures, along.name, movable, context)
+
+
+def has_runs(transpose: Transpose, structures: tuple[Structure, ...], along: Index, width: int) -> bool:
+    """Whether vectors move the structures of so many elements, or there is one, which may be moved by fields."""
+    return width == 1 or len(runs(transpose, structures, along, width)) == len(structures)
+
+
+def runs(transpose: Transpose, structures: tuple[Structure, ...], along: Index, width: int) -> tuple[Run, ...]:
+    """The structures of so many elements that consecutive vectors can move."""
+    movable = (run_of(structure, along.name, width, transpose.request.context) for structure in structures)
+    return tuple(run for run in movable if run is not None and (run.is_whole or len(run.used) == 1))
