@@ -170,8 +170,19 @@ def _row_index(request: Request, form: FusedStatements, read: Read, across: str)
     names = dict.fromkeys(name for sub in subs if across not in free_indices(sub) for name in free_indices(sub))
     steps = {name: step_along(array, subs, name, context) for name in names}
     rows = [(name, step) for name, step in steps.items() if step in (1, -1)]
-    rows = rows or [(name, step) for name, step in steps.items() if step and _share_a_sector(step, array)]
+    rows = rows or [
+        (name, step)
+        for name, step in steps.items()
+        if step and _share_a_sector(step, array) and not _has_index_within(step, array, subs, name, context)
+    ]
     return rows[-1] if rows else None
+
+
+def _has_index_within(step: int, array: Array, subs: tuple[Expr, ...], name: str, context: Context) -> bool:
+    """Whether another index than `name` moves by less than a step, so that its elements fill the sectors."""
+    moving = (stride for sub, stride in zip(subs, array.strides, strict=True) if free_indices(sub) - {name})
+    strides = map(context.static, moving)
+    return any(stride is not None and 0 < abs(stride) < step for stride in strides)
 
 
 def _form_refusals(request: Request) -> Iterator[Refusal]:

@@ -85,6 +85,12 @@ def test_single_fields_are_read_from_a_tile(planned):
     assert kernel.family == "transpose"
 
 
+def test_elements_whose_sectors_other_indices_fill_are_not_transposed(planned):
+    """Rows of seven elements in another order."""
+    text = "arrays:\n  x: {shape: [90, 80, 7], dtype: bfloat16}\n  y: {shape: [80, 90, 7], dtype: bfloat16}\n"
+    assert planned(text + "compute: y[b, a, c] = x[a, b, c]\n").family == "map"
+
+
 def test_what_is_contiguous_decides_what_is_transposed(planned):
     """Elements a few apart along another index are read as they are."""
     arrays = {"x": "[I, J]", "z": "[B, J, I, 2]", "y": "[B, J, I]"}
