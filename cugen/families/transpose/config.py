@@ -17,8 +17,8 @@ from cugen.pieces.vectors import (
     SECTOR_BYTES,
     ElementRef,
     have_equal_alignment,
-    is_contiguous,
     offset_of,
+    step_along,
     widest_at,
 )
 from cugen.plan.alignment import divisor
@@ -79,11 +79,15 @@ class Transpose:
     @property
     def has_dense_columns(self) -> bool:
         """Whether the transposed reads are contiguous, and not every few elements."""
-        return all(is_contiguous(self.arrays[r.array], r.subscripts, self.down.name) for r in self.reads)
+        return all(self._is_dense((read.array, read.subscripts), self.down) for read in self.reads)
 
     @property
     def has_dense_rows(self) -> bool:
-        return all(is_contiguous(self.arrays[name], subs, self.across.name) for name, subs in self.outputs)
+        return all(self._is_dense(output, self.across) for output in self.outputs)
+
+    def _is_dense(self, reference: ElementRef, along: Index) -> bool:
+        array, subscripts = reference
+        return step_along(self.arrays[array], subscripts, along.name, self.request.context) == 1
 
     def have_equal_alignment(self, first: ElementRef, second: ElementRef, modulus: int) -> bool:
         return have_equal_alignment(self.arrays, self.order, self.request.context, (first, second), modulus)

@@ -15,7 +15,7 @@ from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKer
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loop_refusals
 from cugen.pieces.placement import size_refusals, useless_placements
-from cugen.pieces.vectors import SECTOR_BYTES, is_computed, is_contiguous, is_fixed, step_along
+from cugen.pieces.vectors import SECTOR_BYTES, is_computed, step_along
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
@@ -23,7 +23,7 @@ from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
 from cugen.rewrite.indices.reversed import with_reversed_index
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
-from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, Scan, free_indices
+from cugen.spec.expressions import Expr, Index, Read, Reduce, Scan, free_indices
 
 MAX_FIELDS = 8  # of structures with a statement each (heuristic)
 MAX_SMALL_TILE_BYTES = 1 << 10  # a matrix of so few is loaded from L1 by the threads that store it (by the model)
@@ -109,7 +109,7 @@ def _recognise(request: Request) -> Transpose | Refusal:
     request = request.with_statements(form.statements)
     order = iteration_order(request, form)
     stores = [(form.arrays[s.target], s.subscripts) for s in form.statements]
-    rows = [index for index in order if all(is_contiguous(*store, index.name) for store in stores)]
+    rows = [index for index in order if all(step_along(*store, index.name, request.context) == 1 for store in stores)]
     rows = rows or [index for index in order if all(_is_near(*store, index, request.context) for store in stores)]
     matches = [_match(request, form, across, order) for across in rows]
     if not matches:
@@ -189,8 +189,10 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
     """Statements that are not elementwise or broadcast."""
     yield from loop_refusals(request)
     for statement in request.group.statements:
-        if any(not isinstance(sub, IndexValue) and not is_fixed(sub) for sub in statement.subscripts):
-            yield Refusal(f"writes {statement.target} at bare indices only")
+        names = [name for sub in statement.subscripts for name in free_indices(sub)]
+        is_split = len(set(names)) < len(names) or any(len(free_indices(sub)) > 1 for sub in statement.subscripts)
+        if is_split or any(map(is_computed, statement.subscripts)):
+            yield Refusal(f"writes {statement.target} at sums and products of one index in each dimension only")
     if request.node_kinds() & {Reduce, Scan}:
         return
     reasons: dict[str, None] = {}
