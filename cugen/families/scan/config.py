@@ -245,13 +245,15 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
 
 def _lanes_of_short_rows(problem: ScanProblem, width: int) -> int:
     """The lanes of a warp along a column of rows that leave much of their sectors to the next ones, so that the warp
-    accesses consecutive rows; 1 where rows fill their sectors, or are apart."""
+    accesses consecutive rows; 1 where rows fill their sectors or are apart, or where a lane has a single element, for
+    which the shuffles take longer (measured on H200)."""
     arrays, context = problem.context.arrays, problem.context
     row, size = context.planned_extent(problem.fastest), _max_element_bytes(problem)
     stored = ((arrays[s.target], s.subscripts) for s in problem.request.stored_statements())
     steps = {step_along(array, subscripts, problem.along.name, context) for array, subscripts in stored}
     spanned = row * size + SECTOR_BYTES - math.gcd(row * size, SECTOR_BYTES)  # on average, wherever the row begins
-    if not {abs(step or 0) for step in steps} <= {row} or row * size >= MIN_USED_SECTORS * spanned:
+    is_apart = not {abs(step or 0) for step in steps} <= {row}
+    if width == 1 or is_apart or row * size >= MIN_USED_SECTORS * spanned:
         return 1
     return min(max(WARP // power_of_two(-(-row // width)), 1), power_of_two(problem.planned_length))
 

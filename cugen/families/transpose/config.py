@@ -142,13 +142,12 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     size = max(transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
     vectors = _Vectors.of(transpose)
     shift = _shift(transpose) if size in SHIFTED_TILES and transpose.has_dense_rows else 0
-    extent = transpose.request.context.max_extent(transpose.across)
     shifted = _fewest_loads(vectors, shift, size) if shift else None
     # A tile of wide elements has few rows for vectors of narrow outputs, which would leave most lanes idle.
     if shifted is not None and 2 * shifted.step >= shifted.store.span:
         config = shifted
     else:
-        config = vectors.tile(_fitted((VECTOR_TILES if vectors.are_wide else SCALAR_TILES)[size], extent), size)
+        config = _largest(vectors, size)
     across, down, *outer = map(transpose.request.context.max_extent, transpose.order)
     tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
     if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
@@ -182,6 +181,17 @@ def _fewest_loads(vectors: _Vectors, shift: int, size: int) -> TransposeConfig:
     candidates = [sizes] if sizes[0] < 2 * MIN_SHIFTED_ACROSS else [sizes, (sizes[0] // 2, *sizes[1:])]
     tiles = [_shifted(vectors.tile(candidate, size), transpose, shift) for candidate in candidates]
     return min(tiles, key=lambda tile: tile.across * -(-extent // tile.step))
+
+
+def _largest(vectors: _Vectors, size: int) -> TransposeConfig:
+    """The tile that the extent fills, halved across while those of all reads don't fit in shared memory together."""
+    extent = vectors.transpose.request.context.max_extent(vectors.transpose.across)
+    across, down, threads = _fitted((VECTOR_TILES if vectors.are_wide else SCALAR_TILES)[size], extent)
+    config = vectors.tile((across, down, threads), size)
+    while shared_bytes(vectors.transpose, config) > STATIC_SHARED_BYTES and across > SMALL_TILES[size][0]:
+        across //= 2
+        config = vectors.tile((across, down, threads), size)
+    return config
 
 
 def _fitted(sizes: tuple[int, int, int], extent: int) -> tuple[int, int, int]:

@@ -376,7 +376,7 @@ class PackedTileKernel:
         return load_vectors(words, lambda w: Access(tile, (row + w, column * pack), "load", pack), lowering, scope)
 
     def tile_reason(self) -> str:
-        transpose, arrays = self.transpose, ", ".join(read.array for read in self.tiles)
+        transpose, arrays = self.transpose, ", ".join(dict.fromkeys(read.array for read in self.tiles))
         rows = "contiguous" if transpose.has_dense_rows else "in the same sectors"
         return (
             f"outputs are {rows} along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "

@@ -29,7 +29,7 @@ compute: y[n, i, c] = {value}
         (8, 4, "float32", (1, 8, 16)),
         (2, 4, "float32", (1, 2, 64)),
         (9, 6, "float32", (4, 8, 4)),
-        (100, 3, "float32", (4, 8, 4)),
+        (100, 6, "bfloat16", (4, 8, 4)),
         (100, 4, "uint8", (1, 32, 4)),
     ],
 )
@@ -44,6 +44,7 @@ def test_lanes_are_along_the_columns(planned, length, columns, dtype, block):
     [
         pytest.param(8, "", id="whole sectors"),
         pytest.param(25, "", id="several sectors"),
+        pytest.param(3, "", id="single elements"),
         pytest.param(4, ", layout: {strides: [4 * L, 4 * N * L, 1]}", id="rows apart"),
     ],
 )
@@ -56,7 +57,7 @@ def test_few_columns_keep_more_threads_than_a_warp_has(planned):
 
 
 @pytest.mark.parametrize("value", [SUM, BACKWARD, MASKED])
-@pytest.mark.parametrize("columns", [2, 3, 4, 6])
+@pytest.mark.parametrize("columns", [2, 3, 4, 6, 10])
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 33, 100])
 @pytest.mark.sampled(12)
 def test_their_results_are_right(prove, length, columns, value):
@@ -66,7 +67,7 @@ def test_their_results_are_right(prove, length, columns, value):
 @pytest.mark.parametrize(
     ("dtype", "out"), [("bfloat16", "float32"), ("float64", "float64"), ("uint8", "int32"), ("int8", "int8")]
 )
-@pytest.mark.parametrize(("length", "columns"), [(8, 2), (17, 3)])
+@pytest.mark.parametrize(("length", "columns"), [(8, 2), (17, 6)])
 def test_results_of_other_types_are_right(prove, length, columns, dtype, out):
     prove(narrow(5000, length, columns, dtype=dtype, out=out), sanitize=True)
 

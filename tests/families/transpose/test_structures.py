@@ -119,3 +119,8 @@ def test_traced_accesses_are_those_of_the_plan(made, form):
     kernel = made(form(3, 36, 33))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
     assert trace.compared > 0
+
+
+def test_tiles_of_many_fields_are_narrower_until_they_fit(planned):
+    assert "a tile of 32 x 64" in planned(interleaved(4, 1024, 1024)).reasons[0]
+    assert "a tile of 64 x 128" in planned(interleaved(4, 1024, 1024, "uint8")).reasons[0]
