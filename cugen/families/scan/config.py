@@ -252,8 +252,8 @@ def _lanes_of_short_rows(problem: ScanProblem, width: int) -> int:
     stored = ((arrays[s.target], s.subscripts) for s in problem.request.stored_statements())
     steps = {step_along(array, subscripts, problem.along.name, context) for array, subscripts in stored}
     spanned = row * size + SECTOR_BYTES - math.gcd(row * size, SECTOR_BYTES)  # on average, wherever the row begins
-    is_apart = not {abs(step or 0) for step in steps} <= {row}
-    if width == 1 or is_apart or row * size >= MIN_USED_SECTORS * spanned:
+    has_gaps = not {abs(step or 0) for step in steps} <= {row}
+    if width == 1 or has_gaps or row * size >= MIN_USED_SECTORS * spanned:
         return 1
     return min(max(WARP // power_of_two(-(-row // width)), 1), power_of_two(problem.planned_length))
 

@@ -22,7 +22,7 @@ from cugen.pieces.vectors import (
     widest_at,
 )
 from cugen.plan.alignment import divisor
-from cugen.plan.memory import Array
+from cugen.plan.memory import ADDRESSED, Array, row_major
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.spec.expressions import Index, Read
@@ -37,6 +37,9 @@ MIN_TILES = 512  # about four per multiprocessor of a large GPU; with fewer, til
 VECTOR_TILES = {1: (256, 128, 512), 2: (128, 128, 512), 4: (64, 64, 512), 8: (32, 32, 256)}
 SCALAR_TILES = {1: (128, 128, 512), 2: (128, 64, 256), 4: (128, 64, 512), 8: (64, 64, 512)}
 SHIFTED_TILES = {2: (128, 64, 512), 4: (64, 64, 512), 8: (64, 64, 512)}  # output rows start inside sectors
+UNALIGNED_TILES = {2: (128, 120, 512)}  # input rows start inside vectors, too
+LINE_BYTES = 128  # a cache line (CUDA programming guide)
+MIN_USED_COLUMNS = 0.75  # of the tiles across those rows (heuristic)
 SMALL_TILES = {1: (64, 64, 256), 2: (64, 64, 256), 4: (32, 32, 256), 8: (32, 32, 256)}  # below MIN_TILES
 
 
@@ -113,7 +116,9 @@ class TransposeConfig:
     A word packs `pack` consecutive elements of the output. A tile row holds `pitch` words, an odd number of banks, with
     `gap` padding words after every `period`, so that neither the vectors of a row nor those of a column conflict.
     With a `shift`, the first `shift` tile rows overlap the preceding tile: each output row starts at a sector boundary
-    within them. With `down_first` adjacent blocks read adjacent parts of input rows, not write those of output rows."""
+    within them. With a `lead`, vectors of an input row start up to so many elements before the tile, which has as many
+    more columns at both ends. With `down_first` adjacent blocks read adjacent parts of input rows, not write those of
+    output rows."""
 
     across: int
     down: int
@@ -125,6 +130,7 @@ class TransposeConfig:
     gap: int
     pitch: int
     shift: int = 0
+    lead: int = 0
     down_first: bool = False
 
     @property
@@ -147,11 +153,17 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     if shifted is not None and 2 * shifted.step >= shifted.store.span:
         config = shifted
     else:
-        config = _largest(vectors, size)
+        extent = transpose.request.context.max_extent(transpose.across)
+        sizes = (VECTOR_TILES if vectors.are_wide else SCALAR_TILES)[size]
+        config = vectors.tile(_fitted(sizes, extent), size)
     across, down, *outer = map(transpose.request.context.max_extent, transpose.order)
     tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
-    if tiles < MIN_TILES or shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
+    if tiles < MIN_TILES:
         config = vectors.tile(SMALL_TILES[size], size)
+    elif shared_bytes(transpose, config) > STATIC_SHARED_BYTES:
+        config = _small(vectors, size)
+    else:
+        config = _with_unaligned_rows(vectors, config, size)
     # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon.
     reads = ((read.array, read.subscripts) for read in transpose.reads)
     return replace(config, down_first=not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads))
@@ -183,15 +195,46 @@ def _fewest_loads(vectors: _Vectors, shift: int, size: int) -> TransposeConfig:
     return min(tiles, key=lambda tile: tile.across * -(-extent // tile.step))
 
 
-def _largest(vectors: _Vectors, size: int) -> TransposeConfig:
-    """The tile that the extent fills, halved across while those of all reads don't fit in shared memory together."""
-    extent = vectors.transpose.request.context.max_extent(vectors.transpose.across)
-    across, down, threads = _fitted((VECTOR_TILES if vectors.are_wide else SCALAR_TILES)[size], extent)
-    config = vectors.tile((across, down, threads), size)
-    while shared_bytes(vectors.transpose, config) > STATIC_SHARED_BYTES and across > SMALL_TILES[size][0]:
-        across //= 2
-        config = vectors.tile((across, down, threads), size)
-    return config
+def _small(vectors: _Vectors, size: int) -> TransposeConfig:
+    """The small tile, or twice as many columns of input rows that are shorter than a line, where they fit."""
+    across, down, threads = SMALL_TILES[size]
+    fields = min((structure.size for structure in vectors.loaded), default=1)
+    if down * size * fields < LINE_BYTES:
+        config = vectors.tile((across, 2 * down, threads), size)
+        if shared_bytes(vectors.transpose, config) <= STATIC_SHARED_BYTES:
+            return config
+    return vectors.tile((across, down, threads), size)
+
+
+def _with_unaligned_rows(vectors: _Vectors, config: TransposeConfig, size: int) -> TransposeConfig:
+    """A tile of which input rows that begin anywhere are loaded by vectors of 16 bytes, if output rows begin at words;
+    itself where it has vectors, the arrays are no whole vectors, or rows don't fill tiles in shared memory.
+
+    Where output rows of odd length leave single elements on both sides, bank conflicts cost more than fewer loads gain
+    (measured on H200)."""
+    transpose, context = vectors.transpose, vectors.transpose.request.context
+    across, down, threads = UNALIGNED_TILES.get(size, (0, 0, 0))
+    extent, length = (max(context.max_extent(index), 1) for index in (transpose.across, transpose.down))
+    is_filled = down > 0 and length >= MIN_USED_COLUMNS * down * -(-length // down)
+    arrays = [transpose.arrays[read.array] for read in transpose.reads]
+    is_dense = transpose.has_dense_columns and all(map(_is_row_major, arrays))
+    if not config.shift or config.pack == 1 or vectors.load > 1 or not is_filled or not is_dense:
+        return config
+    width = MAX_ACCESS_BYTES // size
+    if any(a.dtype.bytes != size or divisor(context.elements_of(a), context) % width for a in arrays):
+        return config
+    pitch = _odd_banks(down + 2 * width, config.pack * size)
+    load = RowMapping(width, MIN_VECTOR_LANES)
+    changed = replace(config, down=down, threads=threads, load=load, period=pitch, gap=0, pitch=pitch, lead=width)
+    tiles = [replace(changed, across=across), replace(changed, across=across // 2)]
+    fewest = min(tiles, key=lambda tile: tile.across * -(-extent // tile.step))
+    return fewest if shared_bytes(transpose, fewest) <= STATIC_SHARED_BYTES else config
+
+
+def _is_row_major(array: Array) -> bool:
+    """Whether an array has no gaps, and vectors may load any of its elements."""
+    strides = zip(array.strides, row_major(array.shape), strict=True)
+    return array.space in ADDRESSED and array.flat and all((a - b).expand() == 0 for a, b in strides)
 
 
 def _fitted(sizes: tuple[int, int, int], extent: int) -> tuple[int, int, int]:
@@ -255,12 +298,17 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
         load_lanes, gap = MIN_VECTOR_LANES, 4 * BANK_BYTES // word
     period = bank_words if gap else down
     pitch = down + (down - 1) // period * gap
-    bank_step = max(BANK_BYTES // word, 1)
-    pitch += bank_step if pitch // bank_step % 2 == 0 else 0
+    pitch = _odd_banks(pitch, word)
     store_lanes = min(MAX_SCALAR_LANES, across) if store == 1 else min(bank_words, BANKS) * pack // store
     threads = min(threads, load_lanes * across // pack, store_lanes * down)
     rows, columns = RowMapping(load, load_lanes), RowMapping(store, store_lanes)
     return TransposeConfig(across, down, threads, pack, rows, columns, period, gap, pitch)
+
+
+def _odd_banks(words: int, word_bytes: int) -> int:
+    """The words of a row of at least so many that spans an odd number of banks."""
+    bank_step = max(BANK_BYTES // word_bytes, 1)
+    return words + (bank_step if words // bank_step % 2 == 0 else 0)
 
 
 @dataclass(frozen=True, slots=True)

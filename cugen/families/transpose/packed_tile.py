@@ -142,7 +142,8 @@ class PackedTileKernel:
 
     def tile(self, read: Read, name: str) -> Array:
         config, dtype = self.config, self.transpose.arrays[read.array].dtype
-        words = config.down + (config.down - 1) // config.period * config.gap  # of a row, without those at its end
+        columns = config.down + 2 * config.lead
+        words = columns + (columns - 1) // config.period * config.gap  # of a row, without those at its end
         sizes = config.rows, words * config.pack
         tile = dense_array(name, dtype, sizes, "shared", (config.pitch - words) * config.pack)
         return replace(tile, name=read.array, align=config.pack * dtype.bytes if config.pack > 1 else 0)
@@ -215,7 +216,7 @@ class PackedTileKernel:
         column = self._column(across, outer)
         row = self.ty + r
         inner: list[Node] = []
-        m_in = self._source_row(row, inner)
+        m_in = self._source_row(row, config.pack, inner)
         if any(isinstance(n, Define) and n.index.definition.has(Minimum, Maximum) for n in (*outer, *inner)):
             threads = (*threads, Comment("beyond the edges the last elements are loaded again, and not stored"))
         elements: list[Node] = []
@@ -234,8 +235,9 @@ class PackedTileKernel:
         in_column = Section("load_column", tuple(outer)), *load_rows
         return (Section("load_threads", threads), *self._loop("load_columns", columns, config.load.span, in_column))
 
-    def _source_row(self, row: Integer, scope: list[Node]) -> Integer:
-        return self._source(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
+    def _source_row(self, row: Integer, count: int, scope: list[Node]) -> Integer:
+        """The first of `count` adjacent rows in global memory, which are that of the tile."""
+        return self._source(0, f"{self.transpose.across.name}_in", row * count, count, scope)
 
     def _source(self, axis: int, name_hint: str, offset: Integer, width: int, scope: list[Node]) -> Integer:
         """A global coordinate of the tile, clamped if tiles may exceed the extent and loads have no guard."""
@@ -389,6 +391,8 @@ class PackedTileKernel:
         if config.pack > 1:
             reasons.append(f"{config.pack} consecutive elements of the output are packed into a word of the tile")
         padding = f", with {config.gap} of padding after every {config.period}" if config.gap else ""
+        if config.lead:
+            reasons.append("input rows begin anywhere: vectors start before them, and shared memory moves the elements")
         if moved := dict.fromkeys(run.structure.array.name for run in (*self.loaded, *self.output_vector.stored)):
             reasons.append(f"vectors move all fields of an element of {' and '.join(moved)}")
         return (*reasons, f"the tile's pitch is an odd number of words{padding}: no bank conflicts")

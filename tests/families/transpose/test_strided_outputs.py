@@ -75,7 +75,7 @@ def test_sizes_known_at_launch_are_right(prove):
 
 
 def parts(rows=67, columns=131, dtype="float32", second="y[j, i + I] = z[i, j]"):
-    """Two matrices side by side, transposed."""
+    """Two transposed matrices in one output."""
     arrays = "".join(f"  {name}: {{shape: [I, J], dtype: {dtype}}}\n" for name in "xz")
     return (
         f"params: {{I: {rows}, J: {columns}}}\narrays:\n{arrays}  y: {{shape: [J, 2 * I], dtype: {dtype}}}\n"

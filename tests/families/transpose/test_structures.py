@@ -121,6 +121,14 @@ def test_traced_accesses_are_those_of_the_plan(made, form):
     assert trace.compared > 0
 
 
-def test_tiles_of_many_fields_are_narrower_until_they_fit(planned):
-    assert "a tile of 32 x 64" in planned(interleaved(4, 1024, 1024)).reasons[0]
-    assert "a tile of 64 x 128" in planned(interleaved(4, 1024, 1024, "uint8")).reasons[0]
+@pytest.mark.parametrize(
+    ("form", "dtype", "tile"),
+    [
+        (interleaved, "uint8", "64 x 128"),
+        (planar, "uint8", "64 x 64"),
+        (interleaved, "float32", "32 x 32"),
+        (interleaved, "bfloat16", "64 x 64"),
+    ],
+)
+def test_small_tiles_of_many_fields_have_input_rows_of_a_line(planned, form, dtype, tile):
+    assert f"a tile of {tile}" in planned(form(4, 1024, 1024, dtype)).reasons[0]
