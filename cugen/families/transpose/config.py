@@ -226,8 +226,9 @@ def _with_unaligned_rows(vectors: _Vectors, config: TransposeConfig, size: int) 
     pitch = _odd_banks(down + 2 * width, config.pack * size)
     load = RowMapping(width, MIN_VECTOR_LANES)
     changed = replace(config, down=down, threads=threads, load=load, period=pitch, gap=0, pitch=pitch, lead=width)
-    tiles = [replace(changed, across=across), replace(changed, across=across // 2)]
-    fewest = min(tiles, key=lambda tile: tile.across * -(-extent // tile.step))
+    tiles = [replace(changed, across=rows) for rows in (across, across // 2)]
+    busy = [tile for tile in tiles if 2 * tile.step >= tile.store.span] or tiles[:1]
+    fewest = min(busy, key=lambda tile: tile.across * -(-extent // tile.step))
     return fewest if shared_bytes(transpose, fewest) <= STATIC_SHARED_BYTES else config
 
 
