@@ -191,6 +191,21 @@ def average_pool(rows: int, columns: int, dtype: str) -> Case:
     return Case("average_pool", (rows, columns), dtype, arrays, compute, peer, more)
 
 
+def pixels(rows: int, columns: int, dtype: str) -> Case:
+    """`rows` × `columns` pixels of four planes that are transposed."""
+    planes = tuple((name, f"[{columns}, {rows}]") for name in "rgba")
+    compute = "\n".join(f"y[i, j, {field}] = {name}[j, i]" for field, name in enumerate("rgba"))
+    peer = "(torch.stack((r.T, g.T, b.T, a.T), -1),)"
+    return Case("pixels", (rows, columns), dtype, (*planes, ("y", f"[{rows}, {columns}, 4]")), compute, peer)
+
+
+def narrow_scan(count: int, length: int, columns: int, dtype: str) -> Case:
+    """Along few adjacent columns."""
+    shape = f"[{count}, {length}, {columns}]"
+    compute, peer = "y[n, i, c] = cumsum(x[n, i, c], i)", "(x.cumsum(1),)"
+    return Case("narrow_scan", (count, length, columns), dtype, (("x", shape), ("y", shape)), compute, peer)
+
+
 LISTED = (
     permute((12, 39882, 447), (2, 1, 0), BF16),
     permute((12, 39882, 447), (1, 0, 2), BF16),
@@ -205,6 +220,9 @@ LISTED = (
     batch_norm(64, 256, 56 * 56, F32),
     group_norm(64, 32, 8, 56 * 56, F32),
     average_pool(4096, 32769, F32),
+    pixels(4096, 6000, F32),
+    pixels(8192, 8000, BF16),
+    narrow_scan(1097152, 8, 4, F32),
 )
 KINDS = (transpose, row_sum, extremes, scan, softmax, layer_norm, rms_norm, broadcast, jacobi, column_sum)
 

@@ -70,9 +70,10 @@ def warp_scan(scans: Sequence[ScanLocals], lane: str, lanes: int, stride: int, l
     return (*declared, *steps, *(_shuffle_up(names, stride, lanes) for names in scans))
 
 
-def segment_total(names: ScanLocals, lanes: int) -> Shuffled:
-    """The aggregate of all lanes of a segment, after `warp_scan`."""
-    return Shuffled(names.inclusive.name, names.inclusive.dtype, lanes - 1, "from", lanes)
+def segment_total(names: ScanLocals, lanes: int, last: int | Integer | None = None) -> Shuffled:
+    """The aggregate of all lanes of a segment, after `warp_scan`: that of its `last` one which contributes."""
+    source = lanes - 1 if last is None else last
+    return Shuffled(names.inclusive.name, names.inclusive.dtype, source, "from", lanes)
 
 
 def select_above(lane: str, distance: int, then: Expr, orelse: Expr) -> Select:

@@ -15,12 +15,13 @@ from cugen.pieces.structures.runs import Run
 from cugen.pieces.vectors import ElementRef, is_computed, runs_backwards, widest_at
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
-from cugen.plan.memory import Access, Array, Component, Element, Vector
+from cugen.plan.memory import ADDRESSED, Access, Array, Component, Element, Vector
 from cugen.plan.nodes import Assign, Comparison, Copy, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import are_distinct, to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.traversal.usage import mentions
 from cugen.rewrite.dense_indices import index_values
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, children, free_indices, walk
 from cugen.spec.model import Statement
@@ -344,6 +345,26 @@ def as_copy(node: Node) -> Node:
         case Store(access=target, value=Element(access=source)) if source.array.dtype == target.array.dtype:
             return Copy(target, source)
     return node
+
+
+def with_copies(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with a copy in place of an element that is loaded, stored next and not used again."""
+    changed: list[Node] = []
+    for number, node in enumerate(nodes):
+        match node, changed[-1:]:
+            case Store(access=target, value=Local(name=value)), [
+                Load(local=Local(name=loaded), access=source, guard=None)
+            ] if (
+                value == loaded
+                and source.array.dtype == target.array.dtype
+                and source.array.space in ADDRESSED
+                and source.width == target.width == 1
+                and not mentions(nodes[number + 1 :], loaded)
+            ):
+                changed[-1] = Copy(target, source)
+            case _:
+                changed.append(node)
+    return changed
 
 
 def load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:

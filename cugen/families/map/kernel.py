@@ -13,12 +13,12 @@ from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements, vector_body, wide_reads
+from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements, vector_body, wide_reads, with_copies
 from cugen.pieces.vectors import define_misalignment
 from cugen.plan.alignment import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Loop, Node, ReturnUnless, Section, Store
+from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Loop, Node, ReturnUnless, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, bounds, ceil_div, integer
 
@@ -144,8 +144,9 @@ class MapKernel:
         """One vector of each array, or one element; `partial` ones are guarded."""
         if self.width == 1 and not (self.elements.loaded or self.elements.stored):
             lower_statements(self.work.request, lowering, scope)
-            values = tuple(takewhile(lambda node: not isinstance(node, Store), scope.nodes))
-            return Section("values", values), Section("elements", tuple(scope.nodes[len(values) :]))
+            nodes = with_copies(scope.nodes)
+            values = tuple(takewhile(lambda node: not isinstance(node, Store | Copy), nodes))
+            return Section("values", values), Section("elements", tuple(nodes[len(values) :]))
         if not partial:
             return vector_body(self.elements, lowering, scope)
         first = lowering.symbols[self.work.along]
@@ -168,4 +169,4 @@ def _tail(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> For:
     index = loop_variable("tail", work.extent, lowering, first)
     lowering.symbols[work.along] = index.symbol
     lower_statements(work.request, lowering, scope)
-    return For(Loop(index, first, work.extent, rolled=True), tuple(scope.nodes))
+    return For(Loop(index, first, work.extent, rolled=True), tuple(with_copies(scope.nodes)))

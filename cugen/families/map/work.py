@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
-from cugen.pieces.structures.runs import Run, run_of, sectors_per_element
+from cugen.pieces.structures.runs import Run, fewest_sectors, run_of
 from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, runs_backwards, widest_at
 from cugen.plan.memory import Array
@@ -130,17 +129,10 @@ def _width_of_structures(work: Work, max_width: Width) -> Width:
     structures = (*work.loaded, *work.stored)
     if not structures:
         return max_width
-
-    def sectors(width: int) -> float:
-        context = work.request.context
-        return sum(sectors_per_element(structure, work.along, width, context) for structure in structures)
-
-    # More structures than fill vectors of 16 bytes only move the lanes apart.
-    widest_useful = max(MAX_ACCESS_BYTES // math.gcd(MAX_ACCESS_BYTES, structure.bytes) for structure in structures)
     widths = [1 << power for power in reversed(range(max_width.count.bit_length()))]
     # Elements of a structure that vectors can't store are stored one by one.
     storable = [width for width in widths if width == 1 or len(work.runs(work.stored, width)) == len(work.stored)]
-    width = min((width for width in storable if width <= widest_useful), key=sectors)
+    width = fewest_sectors(structures, work.along, storable, work.request.context)
     names = ", ".join(dict.fromkeys(structure.array.name for structure in structures))
     if width == max_width.count and max_width.reason:
         return max_width

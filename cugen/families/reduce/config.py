@@ -43,6 +43,7 @@ MAX_SMALL_WINDOW_POINTS = 1 << 10  # that a multiprocessor's threads read again 
 MIN_WINDOWS = PLANNING_DEVICE.sms * THREADS_PER_SM // 2  # one thread each fills half of the device
 BYTES_IN_FLIGHT = 64  # per thread
 MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
+MIN_RAGGED_TERMS = 24  # of ranges, from which as many batches of loads outweigh longer remainders (measured on H200)
 MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows, or accesses are narrow (the latter measured on H100)
 NARROW_ACCESS_BYTES = 4  # of a thread: a block needs more of each row to read long runs
 NARROW_ELEMENT_BYTES = 2  # of these a row has few vectors, beside which a scalar head costs much
@@ -218,7 +219,11 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     access_bytes = width * _min_element_bytes(problem)
     threads = _threads_along_columns(vectors, access_bytes)
     if _takes_narrow_blocks(results, longest):
-        threads = min(threads, max(NARROW_BLOCK_THREADS, LINE_BYTES // access_bytes))
+        narrow = max(NARROW_BLOCK_THREADS, LINE_BYTES // access_bytes)
+        # Longer runs of each row, where enough blocks are left (measured on H200).
+        while narrow < threads and vectors % (2 * narrow) == 0 and results >= 2 * narrow * MIN_COLUMN_BLOCKS:
+            narrow *= 2
+        threads = min(threads, narrow)
     threads = int(tunables.get("threads", threads))
     per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
     outer_rows = 1
@@ -230,7 +235,15 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     has_few_unrolled = threads == vectors or access_bytes <= NARROW_ACCESS_BYTES
     max_unroll = MAX_UNROLLED_FULL_ROWS if has_few_unrolled else MAX_UNROLLED_ROWS
     unroll = min(_unroll(problem, width), max_unroll)
+    if longest >= MIN_RAGGED_TERMS and _is_ragged(problem):
+        unroll = max(unroll, MAX_UNROLLED_ROWS)
     return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)), outer_rows)
+
+
+def _is_ragged(problem: ReductionProblem) -> bool:
+    """Whether results have ranges of their own, whose lengths differ."""
+    indices = (index for stage in problem.stages for index in stage.indices)
+    return any(problem.planned_extent(index) < problem.context.planned_extent(index) for index in indices)
 
 
 def _outer_rows(problem: ReductionProblem, threads: int, access_bytes: int, results: int) -> int:

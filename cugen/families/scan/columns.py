@@ -11,7 +11,7 @@ from cugen.families.scan.registers import Registers, declaration
 from cugen.families.scan.scan_loop import ScanLoop
 from cugen.families.scan.thread_scan import ThreadScan
 from cugen.pieces.block_reduce import WARP
-from cugen.pieces.block_scan import select_above, warp_scan
+from cugen.pieces.block_scan import segment_total, select_above, warp_scan
 from cugen.pieces.blocks import define, define_index, define_indices, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import loop_variable
@@ -49,7 +49,7 @@ class ColumnConfig:
 
     @property
     def partials(self) -> int:
-        """Partial aggregates of a column that are exchanged through shared memory."""
+        """Groups of lanes of a column: several exchange their aggregates through shared memory."""
         return self.threads_per_column // self.lanes_per_column
 
 
@@ -71,7 +71,7 @@ class ColumnScan:
         self.thread_scan = ThreadScan(problem, lowering, self.registers, 1)
         self.names = self.thread_scan.names
         self.exchange: Exchange | None = None
-        if config.threads_per_column > 1:
+        if config.partials > 1:
             columns = (config.width,) if config.width > 1 else ()
             column = (self.registers.element_counter.symbol,) if config.width > 1 else ()
             if config.outer > 1:
@@ -119,7 +119,11 @@ class ColumnScan:
 
     def carry(self) -> tuple[Node, ...]:
         """Declares what iterations carry over."""
-        return self.thread_scan.initialise(n.block_total if self.exchange else n.accumulator for n in self.names)
+        if self.config.threads_per_column == 1:
+            return self.thread_scan.initialise(n.accumulator for n in self.names)
+        if self.exchange is None and self.loop.is_single:
+            return ()
+        return self.thread_scan.initialise(n.block_total for n in self.names)
 
     def position(self, start: Integer) -> tuple[Define, Guard]:
         """The index of the thread's current elements along the columns, and their bounds check."""
@@ -137,18 +141,41 @@ class ColumnScan:
 
     def combine(self, body: Scope, position: Define, inside: Guard) -> tuple[Section, ...]:
         """The exclusive prefix of each thread's elements, and the carry to the next iteration."""
-        if self.exchange is None:
+        if self.config.threads_per_column == 1:
             return ()
+        reduced = self.registers.each_vector(position, self.thread_scan.reduce(body, inside))
+        initialised = self.thread_scan.initialise(n.partial for n in self.names)
+        prefix = self._scan_lanes() if self.exchange is None else self._scan_groups(self.exchange)
+        return (Section("reduce_elements", (*initialised, *reduced)), *prefix)
+
+    def _scan_lanes(self) -> tuple[Section, ...]:
+        """The prefix of a thread of a column whose threads are in one warp, with shuffles alone."""
+        config, values = self.config, self.registers.value
+        distance, lanes = config.threads, config.threads * config.lanes_per_column
+        nodes: list[Node] = [Let(n.inclusive, values(n.partial), mutable=True) for n in self.names]
+        nodes += warp_scan(self.names, self.lane.name, lanes, distance, self.lowering)
+        for n in self.names:
+            if self.loop.is_single:
+                prefix = select_above(self.lane.name, distance, n.exclusive, identity(n.scan.kind, n.scan.dtype))
+            else:
+                so_far = values(n.block_total)
+                prefix = select_above(self.lane.name, distance, n.combine(so_far, n.exclusive), so_far)
+            nodes.append(Assign(values(n.accumulator), prefix))
+            if not self.loop.is_single:
+                nodes.append(n.add(values(n.block_total), segment_total(n, lanes, lanes - distance + self.x)))
+        declared = (declaration(n.accumulator) for n in self.names)
+        return (Section("scan_lanes", (*declared, *self.registers.each_element(nodes))),)
+
+    def _scan_groups(self, exchange: Exchange) -> tuple[Section, ...]:
+        """The prefix of a thread of a column whose groups of lanes exchange their aggregates."""
         config, registers, values = self.config, self.registers, self.registers.value
-        reduced = registers.each_vector(position, self.thread_scan.reduce(body, inside))
         index = loop_variable("group", config.partials, self.lowering)
         group = FloorDiv(self.y, integer(config.lanes_per_column))
         accumulators = [n.accumulator for n in self.names]
-        store = registers.each_element(tuple(self._store_partials(self.exchange, group)))
-        scan = self.exchange.scan(index, group, accumulators)
+        store = registers.each_element(tuple(self._store_partials(exchange, group)))
+        scan = exchange.scan(index, group, accumulators)
         add_prefix = [n.add(values(n.accumulator), values(n.partial)) for n in self.names]
         return (
-            Section("reduce_elements", (*self.thread_scan.initialise(n.partial for n in self.names), *reduced)),
             *exchange_sections(store, (*map(declaration, accumulators), *scan)),
             Section("add_lane_prefix", registers.each_element(add_prefix) if config.lanes_per_column > 1 else ()),
         )

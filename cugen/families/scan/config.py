@@ -15,7 +15,7 @@ from cugen.machine.features import SPIN_WAITS
 from cugen.pieces.block_reduce import WARP
 from cugen.pieces.blocks import block_of_short_rows, power_of_two
 from cugen.pieces.grid import MAX_BLOCK_Z
-from cugen.pieces.vectors import MAX_ACCESS_BYTES, common_width
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, common_width, step_along
 from cugen.plan.request import Refusal, Tunable
 
 # Heuristics, unless measured.
@@ -37,6 +37,7 @@ MIN_COLUMN_TILE_ELEMENTS = 1024
 SHIFTED_REGISTERS, REGISTERS_PER_SHIFTED_ELEMENT = 16, 2  # about those of compiled kernels (ptxas 13.0)
 MAX_REGISTERS_OF_FULL_SM = 32  # of 2048 threads
 MIN_WAVES_OF_SHIFTED_ROWS = 8  # so that the last one costs little
+MIN_USED_SECTORS = 0.75  # of a row's sectors by the row; with less a warp accesses several rows at once
 LINE_BYTES = 128  # a cache line (CUDA programming guide)
 LOOK_BACK_BYTES_PER_THREAD = 128  # loads in flight
 LOOK_BACK_THREADS_PER_SM = 1024  # that the register file has to hold
@@ -228,15 +229,33 @@ def column_config(problem: ScanProblem) -> ColumnConfig:
         and per_column * vectors < problem.planned_length
     ):
         per_column *= 2
+    if "vectors" not in tunables and per_column <= (lanes := _lanes_of_short_rows(problem, width)):
+        per_column, vectors = lanes, 1
     per_column = int(tunables.get("threads_per_column", per_column))
     threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), power_of_two(column_vectors))))
     outer = 1
     if problem.outer and problem.tiles is None and not {"threads", "threads_per_column"} & tunables.keys():
         max_rows = outer_count(problem) * -(-column_vectors // threads) // MIN_BLOCKS_SEVERAL_WAVES
         extent = problem.context.planned_extent(problem.outer[0])
-        max_rows = min(BLOCK_THREADS // 2 // (threads * per_column), MAX_BLOCK_Z, extent, max_rows)
+        min_rows = WARP // (threads * per_column) if per_column > 1 else 1  # whole warps
+        max_rows = min(BLOCK_THREADS // 2 // (threads * per_column), MAX_BLOCK_Z, extent, max(max_rows, min_rows))
         outer = max(power_of_two(max_rows + 1) // 2, 1)
     return ColumnConfig(threads, per_column, vectors, width, outer)
+
+
+def _lanes_of_short_rows(problem: ScanProblem, width: int) -> int:
+    """The lanes of a warp along a column of rows that leave much of their sectors to the next ones, so that the warp
+    accesses consecutive rows; 1 where rows fill their sectors or are apart, or where a lane has a single element, for
+    which the shuffles take longer (measured on H200)."""
+    arrays, context = problem.context.arrays, problem.context
+    row, size = context.planned_extent(problem.fastest), _max_element_bytes(problem)
+    stored = ((arrays[s.target], s.subscripts) for s in problem.request.stored_statements())
+    steps = {step_along(array, subscripts, problem.along.name, context) for array, subscripts in stored}
+    spanned = row * size + SECTOR_BYTES - math.gcd(row * size, SECTOR_BYTES)  # on average, wherever the row begins
+    has_gaps = not {abs(step or 0) for step in steps} <= {row}
+    if width == 1 or has_gaps or row * size >= MIN_USED_SECTORS * spanned:
+        return 1
+    return min(max(WARP // power_of_two(-(-row // width)), 1), power_of_two(problem.planned_length))
 
 
 def tile_length(problem: ScanProblem) -> int | None:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 
-from cugen.families.transpose.config import RowMapping, Transpose, TransposeConfig
+from cugen.families.transpose.config import RowMapping, Transpose, TransposeConfig, runs
 from cugen.pieces.blocks import Blocks, define, define_index, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
 from cugen.pieces.loop_variables import loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.sections import guarded
 from cugen.pieces.statements import lower_statements
+from cugen.pieces.structures.runs import Run
 from cugen.pieces.vector_body import (
     ConsecutiveElements,
     as_copy,
@@ -141,7 +142,8 @@ class PackedTileKernel:
 
     def tile(self, read: Read, name: str) -> Array:
         config, dtype = self.config, self.transpose.arrays[read.array].dtype
-        words = config.down + (config.down - 1) // config.period * config.gap  # of a row, without those at its end
+        columns = config.down + 2 * config.lead
+        words = columns + (columns - 1) // config.period * config.gap  # of a row, without those at its end
         sizes = config.rows, words * config.pack
         tile = dense_array(name, dtype, sizes, "shared", (config.pitch - words) * config.pack)
         return replace(tile, name=read.array, align=config.pack * dtype.bytes if config.pack > 1 else 0)
@@ -151,7 +153,13 @@ class PackedTileKernel:
         """The vector of output elements; operands are loaded in vectors where alignment allows."""
         transpose, width, name = self.transpose, self.config.store.width, self.transpose.across.name
         wide = wide_reads(self.request, transpose.arrays, name, width, transpose.reads)
-        return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide)
+        stored = runs(transpose, transpose.stored, transpose.across, width)
+        return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide, stored=stored)
+
+    @cached_property
+    def loaded(self) -> tuple[Run, ...]:
+        """The structures of transposed reads that vectors move."""
+        return runs(self.transpose, self.transpose.loaded, self.transpose.down, self.config.load.width)
 
     @cached_property
     def needs_index(self) -> bool:
@@ -208,12 +216,16 @@ class PackedTileKernel:
         column = self._column(across, outer)
         row = self.ty + r
         inner: list[Node] = []
-        m_in = self._source_row(row, inner)
+        m_in = self._source_row(row, config.pack, inner)
         if any(isinstance(n, Define) and n.index.definition.has(Minimum, Maximum) for n in (*outer, *inner)):
             threads = (*threads, Comment("beyond the edges the last elements are loaded again, and not stored"))
         elements: list[Node] = []
+        for run in self.loaded:
+            elements += self._fill_fields(run, (m_in, n_in), (row, column))
+        fields = {reference for run in self.loaded for reference in run.structure.fields}
         for read, tile in self.tiles.items():
-            elements += self._fill(read, tile, (m_in, n_in), (row, column))
+            if (read.array, read.subscripts) not in fields:
+                elements += self._fill(read, tile, (m_in, n_in), (row, column))
         filled: tuple[Section, ...] = (Section("fill_tile", tuple(elements)),)
         if not self.clamps:
             filled = self.in_bounds("load_row_in_bounds", 0, m_in, filled)
@@ -223,8 +235,9 @@ class PackedTileKernel:
         in_column = Section("load_column", tuple(outer)), *load_rows
         return (Section("load_threads", threads), *self._loop("load_columns", columns, config.load.span, in_column))
 
-    def _source_row(self, row: Integer, scope: list[Node]) -> Integer:
-        return self._source(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
+    def _source_row(self, row: Integer, count: int, scope: list[Node]) -> Integer:
+        """The first of `count` adjacent rows in global memory, which are that of the tile."""
+        return self._source(0, f"{self.transpose.across.name}_in", row * count, count, scope)
 
     def _source(self, axis: int, name_hint: str, offset: Integer, width: int, scope: list[Node]) -> Integer:
         """A global coordinate of the tile, clamped if tiles may exceed the extent and loads have no guard."""
@@ -264,6 +277,37 @@ class PackedTileKernel:
         body = (Let(word, None, mutable=True), *_each(each, (transposed,)), Store(store, word))
         return (Let(vectors, None, mutable=True), *filled, *_each(number, body))
 
+    def _fill_fields(
+        self, run: Run, source: tuple[Integer, Integer], target: tuple[Integer, Integer]
+    ) -> tuple[Node, ...]:
+        """Loads the structures of a vector's elements, of `pack` input rows, and stores each field to its tile."""
+        width, pack, (row, column) = self.config.load.width, self.config.pack, target
+        array, count = run.structure.array, len(run.used)
+        vectors = vector_of(array, array.name, run.vector, self.lowering, pack * count)
+        p, each = self._element_index("p", pack)
+        u, number = self._element_index("u", count)
+        across, down = self.transpose.across.name, self.transpose.down.name
+        symbols = {**self.lowering.symbols, across: source[0] + p, down: source[1]}
+        loaded = vectors.indexed(p * count + u) if vectors.count else vectors
+        load = Load(loaded, run.access(u + run.used[0], "load", symbols, {}))
+        declared = (Let(vectors, None, mutable=True),) if vectors.count else ()
+        v, element = self._element_index("v", width)
+        stores: list[Node] = []
+        for read, tile in self.tiles.items():
+            field = run.structure.fields.get((read.array, read.subscripts))
+            if field is None:
+                continue
+            slot, component = run.slot(v, field)
+            value = (vectors.indexed(p * count + slot) if vectors.count else vectors).component(component)
+            access = Access(tile, (row, (column + v) * pack), "store", pack)
+            if pack == 1:
+                stores.append(Store(access, value))
+            else:
+                word = vector_of(array, "word", pack, self.lowering)
+                stores += [Let(word, None, mutable=True), *_each(each, (Assign(word.component(p), value),))]
+                stores.append(Store(access, word))
+        return (*declared, *_each(each, _each(number, (load,))), *_each(element, tuple(stores)))
+
     def store(self) -> tuple[Section, ...]:
         config, transpose, lowering = self.config, self.transpose, self.lowering
         threads, step = self._thread_in_row(config.store, ""), config.threads // config.store.lanes
@@ -291,7 +335,7 @@ class PackedTileKernel:
         """The statements for a thread's elements, from tile row `c + tx * width` on."""
         width, pack = self.config.store.width, self.config.pack
         along = c + self.tx * width
-        if width == 1:
+        if width == 1 and not self.output_vector.stored:
             for read, element in self.elements(along, column).items():
                 value = self._in_register(read, element(integer(0)), scope)
                 remember_read(self.request, read, value, self.lowering, scope)
@@ -334,7 +378,7 @@ class PackedTileKernel:
         return load_vectors(words, lambda w: Access(tile, (row + w, column * pack), "load", pack), lowering, scope)
 
     def tile_reason(self) -> str:
-        transpose, arrays = self.transpose, ", ".join(read.array for read in self.tiles)
+        transpose, arrays = self.transpose, ", ".join(dict.fromkeys(read.array for read in self.tiles))
         rows = "contiguous" if transpose.has_dense_rows else "in the same sectors"
         return (
             f"outputs are {rows} along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "
@@ -347,6 +391,10 @@ class PackedTileKernel:
         if config.pack > 1:
             reasons.append(f"{config.pack} consecutive elements of the output are packed into a word of the tile")
         padding = f", with {config.gap} of padding after every {config.period}" if config.gap else ""
+        if config.lead:
+            reasons.append("input rows begin anywhere: vectors start before them, and shared memory moves the elements")
+        if moved := dict.fromkeys(run.structure.array.name for run in (*self.loaded, *self.output_vector.stored)):
+            reasons.append(f"vectors move all fields of an element of {' and '.join(moved)}")
         return (*reasons, f"the tile's pitch is an odd number of words{padding}: no bank conflicts")
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.pieces.blocks import blocks_to_cover, define, define_index, limit
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
+from cugen.pieces.grid import divides
 from cugen.pieces.sections import guarded
 from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, define_misalignment, is_contiguous
@@ -39,10 +40,10 @@ class ShiftedRowsKernel(PackedTileKernel):
                 wide[read] = min(width, MAX_ACCESS_BYTES // array.dtype.bytes)
         return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide)
 
-    def _source_row(self, row: Integer, scope: list[Node]) -> Integer:
+    def _source_row(self, row: Integer, count: int, scope: list[Node]) -> Integer:
         """The first `shift` tile rows precede the block's own, clamped to 0 in the first block."""
-        pack, extent = self.config.pack, self.extents[0]
-        row_index = Minimum(self.first[0] + row * pack - self.config.shift, extent - pack)
+        extent = self.extents[0]
+        row_index = Minimum(self.first[0] + row * count - self.config.shift, extent - count)
         node = define(f"{self.transpose.across.name}_in", Maximum(row_index, integer(0)), self.lowering)
         limit(node.index, extent, self.lowering)
         scope.append(node)
@@ -57,7 +58,7 @@ class ShiftedRowsKernel(PackedTileKernel):
         n = define_index(self.transpose.down.name, self.first[1] + self.ty + r, self.extents[1], lowering)
         outer = Scope()
         inner = Scope(outer, frozenset((self.transpose.down.name,)))
-        column = self._column(self.ty + r, inner.nodes)
+        column = self._column(self.ty + r + config.lead, inner.nodes)
         # Tiles are multiples of a sector apart, so the row within the tile decides its misalignment.
         symbols = {**lowering.symbols, self.transpose.down.name: self.ty + r}
         arrays, output, along = self.transpose.arrays, self.transpose.outputs[0], self.transpose.across.name
@@ -65,12 +66,22 @@ class ShiftedRowsKernel(PackedTileKernel):
         inner.nodes.append(misalignment)
         vectors = self._row(inner, misalignment, column)
         in_row = Section("outer_invariants", tuple(inner.nodes)), *vectors
-        body = Section("outer_index", (n,)), *self.in_bounds("outer_in_bounds", 1, n.index.symbol, in_row)
+        body = Section("outer_index", (n,)), *self.in_column("outer_in_bounds", self.ty + r, n, in_row)
         return (
             Section("store_threads", threads),
             Section("loop_invariants", tuple(outer.nodes)),
             *self._loop("outer_loop", rows, step, body),
         )
+
+    def in_column(
+        self, name: str, column: Integer, index: Define, sections: tuple[Section, ...]
+    ) -> tuple[Section, ...]:
+        """As `in_bounds`, of a tile column that threads may exceed, where they don't divide the columns."""
+        config, extent = self.config, self.extents[1]
+        terms = [] if divides(config.down, extent, self.context) else [Comparison(index.index.symbol, "<", extent)]
+        if config.down % (config.threads // config.store.lanes):
+            terms.insert(0, Comparison(column, "<", integer(config.down)))
+        return guarded(name, tuple(terms), sections)
 
     def _row(self, scope: Scope, misalignment: Define, column: Integer) -> tuple[Section, ...]:
         """The block's part of a row of the output."""

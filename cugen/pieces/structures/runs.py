@@ -7,7 +7,7 @@ A thread with four consecutive i reads 12 consecutive elements of x: three vecto
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cugen.pieces.structures.recognition import Structure
@@ -80,6 +80,18 @@ def sectors_per_element(structure: Structure, along: str, width: int, context: C
     run = run_of(structure, along, width, context)
     accesses = len(run.used) / width if run else len(set(structure.fields.values()))
     return accesses * min(width * structure.bytes / SECTOR_BYTES, 1)
+
+
+def fewest_sectors(structures: Sequence[Structure], along: str, widths: Iterable[int], context: Context) -> int:
+    """Of some numbers of consecutive elements, the widest ones first, that whose accesses to structures move the fewest
+    sectors."""
+    # More structures than fill vectors of 16 bytes only move the lanes apart.
+    widest_useful = max(MAX_ACCESS_BYTES // math.gcd(MAX_ACCESS_BYTES, structure.bytes) for structure in structures)
+
+    def sectors(width: int) -> float:
+        return sum(sectors_per_element(structure, along, width, context) for structure in structures)
+
+    return min((width for width in widths if width <= widest_useful), key=sectors)
 
 
 def _used(structure: Structure, width: int, vector: int) -> tuple[int, ...]:

@@ -333,6 +333,23 @@ def test_a_pure_copy_moves_narrow_floats_unconverted(made):
     assert "store<8>(&Y[i], x8);" in text
 
 
+@pytest.mark.parametrize(("out", "is_copied"), [("bfloat16", True), ("float16", False)])
+def test_a_single_element_is_copied_unconverted(made, out, is_copied):
+    kernel = made(
+        f"arrays:\n  X: {{shape: [9, 8, 7], dtype: bfloat16}}\n  Y: {{shape: [8, 9, 7], dtype: {out}}}\n"
+        "compute: Y[b, a, c] = X[a, b, c]\n"
+    )
+    assert ("] = X[(" in kernel.source) == is_copied
+
+
+def test_an_element_that_two_statements_store_is_loaded_once(planned):
+    kernel = planned(
+        "arrays:\n  X: {shape: [9, 8, 7], dtype: int32}\n  Y: {shape: [8, 9, 7], dtype: int32}\n"
+        "  Z: {shape: [8, 9, 7], dtype: int32}\ncompute: |\n  Y[b, a, c] = X[a, b, c]\n  Z[b, a, c] = X[a, b, c]\n"
+    )
+    assert [access.array.name for access in accesses(kernel.body)].count("X") == 1
+
+
 def test_more_rows_than_grid_y_allows_go_along_x(planned, matrix):
     kernel = planned(matrix(30_000_000, 8))
     assert kernel.grid[1:] == (1, 1)

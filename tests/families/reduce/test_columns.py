@@ -54,6 +54,15 @@ def test_blocks_follow_the_columns_and_their_length(planned, m, n, dtype, block)
     assert planned(columns(m, n, dtype=dtype)).block == block
 
 
+@pytest.mark.parametrize(
+    ("images", "channels", "block"), [(128, 256, (16, 64, 1)), (96, 256, (8, 128, 1)), (160, 192, (8, 128, 1))]
+)
+def test_blocks_of_channels_read_longer_runs_where_enough_are_left(planned, images, channels, block):
+    text = f"x: {{shape: [{images}, 56, 56, {channels}], dtype: bfloat16}}\n  y: {{shape: [{images}, {channels}], dtype"
+    kernel = planned(f"arrays:\n  {text}: bfloat16}}\ncompute: y[n, c] = mean(x[n, h, w, c], h, w)\n")
+    assert kernel.block == block
+
+
 def test_threads_and_rows_follow_the_tunables(planned):
     kernel = planned(columns(300, 512, schedule=", threads: 16, rows: 4, vector: 2"))
     assert kernel.block == (16, 4, 1)

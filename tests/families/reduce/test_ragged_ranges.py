@@ -193,3 +193,9 @@ def test_the_cell_after_the_last_has_no_end() -> None:
     arrays = {"start": start, "near": near, "x": x, "cell": cell}
     f = cugen.run("cugen: 1\nkernel: cells" + CELLS, arrays, device="cpu")["f"]
     assert (f == np.array(expected)).all()
+
+
+@pytest.mark.parametrize(("rows", "unroll"), [(40_000, 4), (20_000, 8)])
+def test_columns_of_ranges_of_several_batches_have_more_loads_in_flight(made, rows, unroll):
+    text = ragged("the largest of columns", rows, 500_000, 128, dtype="bfloat16")
+    assert f"#pragma unroll {unroll}\n" in made(text).source

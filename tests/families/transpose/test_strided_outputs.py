@@ -72,3 +72,46 @@ def test_a_tile_that_the_spec_places_is_one_of_these(prove):
 def test_sizes_known_at_launch_are_right(prove):
     text = strided(2).replace("I: 67, J: 131", "I: dynamic, J: dynamic")
     prove(text, params={"I": 65, "J": 70}, sanitize=True)
+
+
+def parts(rows=67, columns=131, dtype="float32", second="y[j, i + I] = z[i, j]"):
+    """Two transposed matrices in one output."""
+    arrays = "".join(f"  {name}: {{shape: [I, J], dtype: {dtype}}}\n" for name in "xz")
+    return (
+        f"params: {{I: {rows}, J: {columns}}}\narrays:\n{arrays}  y: {{shape: [J, 2 * I], dtype: {dtype}}}\n"
+        f"indices: {{i: I}}\ncompute: |\n  y[j, i] = x[i, j]\n  {second}\n"
+    )
+
+
+def nibbles(rows=67, columns=131, dtype="uint8"):
+    """Both halves of each byte."""
+    return (
+        f"params: {{I: {rows}, J: {columns}}}\narrays:\n  x: {{shape: [I, J], dtype: {dtype}}}\n"
+        f"  y: {{shape: [J, 2 * I], dtype: {dtype}}}\ncompute: |\n  y[j, 2 * i] = x[i, j] & 15\n"
+        "  y[j, 2 * i + 1] = x[i, j] >> 4\n"
+    )
+
+
+@pytest.mark.parametrize("text", [parts(), parts(64, 128), nibbles(), nibbles(64, 128)])
+def test_parts_of_outputs_are_stored_from_tiles(planned, text):
+    assert planned(text).family == "transpose"
+
+
+def test_both_parts_of_a_vector_are_stored_at_once(made):
+    assert "store<16>(&y[j * (2 * I) + 2 * i]" in made(nibbles(64, 128)).source
+
+
+def test_outputs_along_a_diagonal_are_not_transposed(reasons):
+    text = (
+        "params: {I: 64, J: 128}\narrays:\n  x: {shape: [I, J], dtype: float32}\n"
+        "  y: {shape: [J, I + J], dtype: float32}\nindices: {i: I, j: J}\ncompute: |\n  y[j, i + j] += x[i, j]\n"
+    )
+    assert any("one index in each dimension" in reason.reason for reason in reasons("transpose", text))
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
+@pytest.mark.parametrize(("rows", "columns"), [(9, 33), (65, 127), (128, 64), (36, 130)])
+def test_results_of_parts_are_right(prove, rows, columns, dtype):
+    prove(parts(rows, columns, dtype), sanitize=True)
+    prove(nibbles(rows, columns), sanitize=True)
