@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 6ad21c709831488c, text b06fbd93dd18ca96.
+// Input bb4ffb70ef07f9a8, text bc1e71ca01c1f6cb.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6ad21c709831488c, text f74ab6cc0cbcceb5.
+// Input bb4ffb70ef07f9a8, text c464a713510fe0f0.
