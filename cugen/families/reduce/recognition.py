@@ -23,7 +23,7 @@ from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
 from cugen.spec.model import Statement
 
-MAX_PACKED_EXTENT = 32  # of an index that a thread unrolls in its innermost loop: the bits of a word (heuristic)
+MAX_PACKED_EXTENT = 64  # of an index that a thread unrolls in its innermost loop: the bits of a word (heuristic)
 MAX_SHARING_RESULTS = 8  # of the same gathered elements, which come from a cache after the first (heuristic)
 
 

@@ -108,6 +108,11 @@ compute: y[n] = %s
 """
 
 
+def test_the_bits_of_many_words_are_not_unrolled_together(made):
+    text = BITS_OF_WORDS.replace("b: 32", "b: 64").replace("uint32", "uint64")
+    assert "#pragma unroll 4\n" in made(text % 100_000).source
+
+
 def test_a_factor_that_is_contiguous_along_the_words_stays_a_vector(planned):
     """In an innermost loop over j its loads would be apart."""
     assert {a.array.name: a.width for a in accesses(planned(ROWS_OF_FACTORS).body) if a.array.name in ("q", "x")} == {
