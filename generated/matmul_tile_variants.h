@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 3c8531ab93a7e298, text cca4389ab8d438aa.
+// Input bb4ffb70ef07f9a8, text bc1e71ca01c1f6cb.

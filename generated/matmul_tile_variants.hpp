@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 3c8531ab93a7e298, text 03ca243b242f16b2.
+// Input bb4ffb70ef07f9a8, text c464a713510fe0f0.

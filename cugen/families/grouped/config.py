@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cugen.families.grouped.recognition import column_of, widest
 from cugen.machine.devices import PLANNING_DEVICE, Device
-from cugen.machine.latency import EMPTY_LAUNCH_SECONDS, memory_latency
+from cugen.machine.latency import BLOCK_START_CYCLES, EMPTY_LAUNCH_SECONDS, memory_latency
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.machine.table import target
 from cugen.machine.target import STATIC_SHARED_BYTES
@@ -168,7 +168,8 @@ def seconds(problem: KeyedProblem, config: GroupedConfig, parts: int) -> float:
     moved = _bytes(problem, config) / (device.bandwidth * _bandwidth_share(problem, config, blocks, resident))
     results = problem.planned_count(problem.rows) * problem.bin_count * problem.bin_bytes
     second = EMPTY_LAUNCH_SECONDS + 2 * parts * results / device.bandwidth if parts > 1 else 0.0
-    return max(computed, moved, EMPTY_LAUNCH_SECONDS) + second
+    started = blocks * BLOCK_START_CYCLES / latency.clock
+    return max(computed, moved, started, EMPTY_LAUNCH_SECONDS) + second
 
 
 def _bandwidth_share(problem: KeyedProblem, config: GroupedConfig, blocks: int, resident: int) -> float:
@@ -198,16 +199,19 @@ def updated_share(problem: KeyedProblem, config: GroupedConfig, batch: int = 1) 
 
 
 def _bytes(problem: KeyedProblem, config: GroupedConfig) -> float:
-    """Of device memory: what is read again for further bins is counted by the rate of the cache."""
+    """Of device memory: what is read again for further bins is counted by the rate of the cache, and what all elements
+    of a row share once for each row."""
     ranges = -(-problem.bin_count // config.bins)
     points = problem.planned_count((*problem.rows, *problem.reduced))
     column = column_of(problem)
     columns = problem.context.planned_extent(column) if column else 1
+    rows, reduced = problem.planned_count(problem.rows), {index.name for index in problem.reduced}
     keys = {node for term in problem.terms for part in (*term.keys, *term.conditions) for node in walk(part)}
     again = (ranges - 1) / L2_TO_MEMORY_RATIO
     total = 0.0
     for read in problem.reads():
-        count = points if column is None or column.name in free_indices(read) else points / columns
+        free = free_indices(read)
+        count = (points if free & reduced else rows) / (1 if column is None or column.name in free else columns)
         share = 1.0 if config.loaded_ahead or read in keys else updated_share(problem, config)
         total += count * problem.arrays[read.array].dtype.bytes * (1 + share * again)
     return total

@@ -127,7 +127,7 @@ class ColumnKernel(StagedKernel):
             if not is_innermost:
                 self.loops(loop.stage, inner)
             elif config.width == 1:
-                self.accumulate_element(loop.stage, inner)
+                self.accumulate_terms(loop.stage, inner, {})
             else:
                 reads = self.problem.wide_reads(stage, self.along)
                 self.accumulate_vector(loop.stage, self.along, config.width, reads, inner)

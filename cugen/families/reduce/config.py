@@ -42,6 +42,7 @@ MAX_CACHED_ROW_BYTES = 64  # of a window: L1 holds a row for each thread of a mu
 MAX_SMALL_WINDOW_POINTS = 1 << 10  # that a multiprocessor's threads read again from L1 or L2 (heuristic)
 MIN_WINDOWS = PLANNING_DEVICE.sms * THREADS_PER_SM // 2  # one thread each fills half of the device
 BYTES_IN_FLIGHT = 64  # per thread
+MAX_TERMS_IN_FLIGHT = 256  # of packed elements in straight-line code (heuristic)
 MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
 MIN_RAGGED_TERMS = 24  # of ranges, from which as many batches of loads outweigh longer remainders (measured on H200)
 MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows, or accesses are narrow (the latter measured on H100)
@@ -335,8 +336,10 @@ def _rows_of_whole_warps(threads: int) -> int:
 
 
 def _unroll(problem: ReductionProblem, width: int) -> int:
-    """Loads in flight per thread."""
-    return min(max(BYTES_IN_FLIGHT // (width * _min_element_bytes(problem)), 4), 16)
+    """Loads in flight per thread; no more than have so many terms in all, where elements are packed."""
+    unroll = min(max(BYTES_IN_FLIGHT // (width * _min_element_bytes(problem)), 4), 16)
+    terms = width * max(map(problem.packed_count, problem.stages))
+    return unroll if terms == width else min(unroll, max(MAX_TERMS_IN_FLIGHT // terms, 1))
 
 
 def _min_element_bytes(problem: ReductionProblem) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -17,12 +17,12 @@ from cugen.pieces.blocks import define, define_index, define_indices, make_grid,
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
-from cugen.pieces.vector_body import vector_of
-from cugen.pieces.vectors import is_computed
+from cugen.pieces.vector_body import load_vectors, vector_of
+from cugen.pieces.vectors import is_computed, offset_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound, lower_condition
-from cugen.plan.memory import Access, Vector
+from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
@@ -59,6 +59,7 @@ class ReductionKernel:
         self.accumulators: tuple[Accumulator, ...] = ()  # of the current stage
         self.results: dict[Reduce, Local] = {}  # of the stages so far
         self.vectors: dict[Read, Vector] = {}  # of loads, shared by successive loops
+        self.chunk_starts: dict[str, Integer] = {}  # by the names of the indices that stand for them
         self.scope = Scope()  # of all stages and of the statements: what one of them names, the next ones use
 
     @property
@@ -129,6 +130,51 @@ class ReductionKernel:
             accumulate(self.lowering, reduction, accumulator.value, scope, accumulator.extreme, begun=begun)
         append_section(scope, "accumulate")
 
+    def accumulate_terms(
+        self, stage: Stage, scope: Scope, runs: Mapping[Read, Callable[[Integer], Expr]], lane: Integer = sympy.S.Zero
+    ) -> None:
+        """As `accumulate_element`, for all values of the stage's packed index in an unrolled loop, the section `terms`.
+        `runs` has the elements of what is loaded for several elements, by their numbers."""
+        if stage.packed is None:
+            self.accumulate_element(stage, scope, lane)
+            return
+        lowering, name, count = self.lowering, stage.packed.name, self.problem.packed_count(stage)
+        variable = index_loop_variable(name, (0, count - 1), lowering)
+        lowering.symbols[name] = variable.symbol
+        inner = Scope(scope, frozenset((name,)))
+        for read, element in runs.items():
+            number = lane * count + variable.symbol
+            inner.remember(read, self.named_element(read, element(number), stage, inner))
+        self.accumulate_element(stage, inner, lane)
+        del lowering.symbols[name]
+        append_loop(scope, "before_terms", "terms", unrolled(variable, inner.nodes))
+
+    def load_runs(self, stage: Stage, width: int, scope: Scope) -> dict[Read, Callable[[Integer], Expr]]:
+        """Loads what `width` elements along the fastest index share with their packed index, from the current one on;
+        gives each element of a run by its number."""
+        problem, lowering = self.problem, self.lowering
+        elements: dict[Read, Callable[[Integer], Expr]] = {}
+        for read in problem.packed_reads(stage, width, self.chunk_starts):
+            array, length = lowering.arrays[read.array], problem.packed_count(stage) * width
+            per_access = problem.run_width(read, length)
+            if per_access == 1:
+                continue
+            last = sympy.Add(*((size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)))
+            flat = replace(array, shape=((last + 1).expand(),), strides=(integer(1),))
+            symbols = {**lowering.symbols, **({} if stage.packed is None else {stage.packed.name: integer(0)})}
+            first = offset_of(lowering.arrays, (read.array, read.subscripts), symbols)
+
+            def access(
+                number: Integer, flat: Array = flat, first: Integer = first, width: int = per_access, read: Read = read
+            ) -> Access:
+                return Access(flat, ((first + number * width).expand(),), "load", width, span=read.span)
+
+            if read not in self.vectors:
+                vector = vector_of(array, read.array, per_access, lowering, length // per_access)
+                self.vectors[read] = vector
+            elements[read] = load_vectors(self.vectors[read], access, lowering, scope)
+        return elements
+
     def named_element(self, read: Read, element: Expr, stage: Stage, scope: Scope) -> Expr:
         """The element of a vector, as a named local where the stage reads it more than once or gathers by it."""
         nodes = [node for reduction in stage.reductions for node in walk(reduction)]
@@ -187,6 +233,7 @@ class StagedKernel(ReductionKernel, ABC):
                     node = define("start", to_integer(first, lowering.symbols), lowering)
                     name = f"{node.index.name} of a chunk"  # no index of a spec has such a name
                     lowering.symbols[name] = node.index.symbol
+                    self.chunk_starts[name] = node.index.definition
                     starts[first] = IndexValue(name)
                     nodes.append(node)
 
@@ -202,6 +249,7 @@ class StagedKernel(ReductionKernel, ABC):
                     tuple(map(named, stage.reductions)),
                     tuple(map(named, stage.reads)),
                     tuple((named(extreme), named(arg)) for extreme, arg in stage.extremes),
+                    stage.packed,
                 )
                 for stage in problem.stages
             )
@@ -235,7 +283,7 @@ class StagedKernel(ReductionKernel, ABC):
         start: Integer = integer(0)
         stop = self.problem.context.extent(index)
         implied: list[Expr] = []
-        undefined = {i.name for i in stage.indices} - lowering.symbols.keys() - {index.name}
+        undefined = {i.name for i in stage.all_indices} - lowering.symbols.keys() - {index.name}
         for condition in stage.common_conditions():
             if free_indices(condition) & undefined or index.name not in free_indices(condition):
                 continue
@@ -315,11 +363,12 @@ class StagedKernel(ReductionKernel, ABC):
             subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
             access = Access(lowering.arrays[read.array], subscripts, "load", width, span=read.span)
             scope.nodes.append(Load(self.vectors[read], access))
-        if stage.needs_element_index(along, reads):
+        runs = self.load_runs(stage, width, scope) if along == stage.fastest.name else {}
+        if stage.needs_element_index(along, (*reads, *runs)):
             inner.nodes.append(define_index(along, first + lane.symbol, lowering.limits[first], lowering))
         for read in reads:
             inner.remember(read, self.named_element(read, self.vectors[read].component(lane.symbol), stage, inner))
-        self.accumulate_element(stage, inner, lane.symbol)
+        self.accumulate_terms(stage, inner, runs, lane.symbol)
         lowering.symbols[along] = first
         append_loop(scope, "load", "elements", unrolled(lane, inner.nodes))
 

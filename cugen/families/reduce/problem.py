@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from cugen.families.reduce.reads import operand_reads, same_in_all, step_of
 from cugen.pieces.block_reduce import Accumulator
@@ -12,7 +12,7 @@ from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_computed, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
-from cugen.plan.memory import Array
+from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.plan.traversal.ragged import keyed_indices, ragged_indices
@@ -36,22 +36,28 @@ from cugen.spec.model import Statement
 class Stage:
     """Reductions over the same indices (fastest last), computed in one pass; `reads` depend on these indices.
 
-    `extremes` pairs each max and min with the argmax or argmin of the stage that yields it as well."""
+    `extremes` pairs each max and min with the argmax or argmin of the stage that yields it as well. `packed` is a short
+    index besides, the innermost one: a thread loads an element for all of its values, as a word of packed numbers."""
 
     indices: tuple[spec.Index, ...]
     reductions: tuple[Reduce, ...]
     reads: tuple[Read, ...]
     extremes: tuple[tuple[Reduce, Reduce], ...] = ()
+    packed: spec.Index | None = None
 
     @property
     def fastest(self) -> spec.Index:
         return self.indices[-1]
 
+    @property
+    def all_indices(self) -> tuple[spec.Index, ...]:
+        return self.indices if self.packed is None else (*self.indices, self.packed)
+
     def invariant_reads(self, along: str) -> tuple[Read, ...]:
         """The loop-invariant reads, which are safe to hoist also where the loop has no iteration."""
         if any(reduction.where is not None for reduction in self.reductions):
             return ()
-        moving = {index.name for index in self.indices} | {along}
+        moving = {index.name for index in self.all_indices} | {along}
         reads = (read for read in operand_reads(self.reductions) if not free_indices(read) & moving)
         return tuple(read for read in reads if not any(map(is_computed, read.subscripts)))
 
@@ -131,7 +137,7 @@ class ReductionProblem:
 
     def shares_elements(self, stage: Stage) -> bool:
         """Whether some reduction of the stage alone reads elements that several results share."""
-        outputs, reduced = ({index.name for index in indices} for indices in (self.output_indices, stage.indices))
+        outputs, reduced = ({index.name for index in indices} for indices in (self.output_indices, stage.all_indices))
         for indices in (ragged_indices, keyed_indices):
             outputs -= frozenset[str]().union(*same_in_all(map(indices, stage.reductions)).values())
         moving = (
@@ -155,11 +161,46 @@ class ReductionProblem:
             and 1 < stride < SECTOR_BYTES // self.arrays[r.array].dtype.bytes
         )
 
+    def packed_reads(self, stage: Stage, width: int, starts: Mapping[str, Integer] | None = None) -> tuple[Read, ...]:
+        """The reads of which one run of elements is for a vector of `width` of the stage's main elements, from vectors
+        that are aligned: of those, and of all numbers in each. Conditions may be what keeps them in bounds.
+
+        starts: of chunks, by the names of their indices."""
+        if stage.packed is None or any(reduction.where is not None for reduction in stage.reductions):
+            return ()
+        along, packed, count = stage.fastest.name, stage.packed.name, self.packed_count(stage)
+        names = {index.name: symbol(index.name) for index in (*self.output_indices, *stage.all_indices)}
+        symbols = {**self.context.symbols, **names, **(starts or {}), packed: integer(0)}
+
+        def is_run(read: Read) -> bool:
+            array = self.arrays[read.array]
+            if not array.flat or array.space not in ADDRESSED or any(map(is_computed, read.subscripts)):
+                return False
+            steps = [self.context.static(self._step(read, name)) for name in (along, packed)]
+            offset = offset_of(self.arrays, (read.array, read.subscripts), symbols).expand()
+            first = offset.xreplace({names[along]: width * names[along]}).expand()
+            is_aligned = divisor(first, self.context) % self.run_width(read, count * width) == 0
+            return is_aligned and steps == [count, 1]
+
+        return tuple(read for read in stage.reads if is_run(read))
+
+    def packed_count(self, stage: Stage) -> int:
+        """The values of the stage's packed index; 1 without one."""
+        return 1 if stage.packed is None else self.context.max_extent(stage.packed)
+
+    def run_width(self, read: Read, count: int) -> int:
+        """The elements of one access to a run of `count` elements."""
+        return gcd(count, MAX_ACCESS_BYTES // self.arrays[read.array].dtype.bytes)
+
+    def _step(self, read: Read, along: str) -> Integer:
+        """The elements between those at consecutive values of an index."""
+        return sum(self._strides_along(read, along), start=integer(0))
+
     def shifted_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
         """The reads of which consecutive elements along an index are adjacent, but begin where no vector may, or end at
         a boundary: those that are shifted against the main one, or reversed."""
         main = self.main_read(stage, along)
-        indices = {index.name: symbol(index.name) for index in (*self.output_indices, *stage.indices)}
+        indices = {index.name: symbol(index.name) for index in (*self.output_indices, *stage.all_indices)}
         symbols = {**self.context.symbols, **indices}
         count = MAX_ACCESS_BYTES // self.arrays[main.array].dtype.bytes
 

@@ -23,6 +23,7 @@ from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
 from cugen.spec.model import Statement
 
+MAX_PACKED_EXTENT = 64  # of an index that a thread unrolls in its innermost loop: the bits of a word (heuristic)
 MAX_SHARING_RESULTS = 8  # of the same gathered elements, which come from a cache after the first (heuristic)
 
 
@@ -78,10 +79,12 @@ def _stage(
     fastest = _fastest(elements, fused, strides, request)
     repeated = tuple(index for index in indices if index.name not in free_indices(elements.largest))
     along = (index for index in indices if index not in repeated)
-    order = (*repeated, *sorted(along, key=lambda index: _slowness(index, strides, fastest, request)))
+    order = tuple(sorted(along, key=lambda index: _slowness(index, strides, fastest, request)))
+    packed = _packed(repeated, elements, fused, fastest, request) if order else None
+    order = (*(index for index in repeated if index != packed), *order)
     extremes = _extremes(reductions)
     computed = tuple(r for r in reductions if r not in extremes)
-    stage = Stage(order, computed, elements.moving, tuple(extremes.items()))
+    stage = Stage(order, computed, elements.moving, tuple(extremes.items()), packed)
     return stage, "" if fastest in reduced else fastest
 
 
@@ -147,6 +150,19 @@ def _fastest(elements: _Elements, fused: FusedStatements, strides: Mapping[str, 
         if _smallest(strides_of(read, fused, elements.names, request), request) != fastest:
             raise NotReductions(f"consecutive {fastest} are not contiguous in {read.array}")
     return fastest
+
+
+def _packed(
+    repeated: Sequence[spec.Index], elements: _Elements, fused: FusedStatements, fastest: str, request: Request
+) -> spec.Index | None:
+    """A short index that the largest read lacks, and with it all that is contiguous along the fastest one."""
+    for index in reversed(repeated):
+        extent = request.context.static_extent(index)
+        of_index = (read for read in elements.moving if index.name in free_indices(read))
+        is_scattered = all(strides_of(read, fused, elements.names, request).get(fastest) != 1 for read in of_index)
+        if extent is not None and 1 < extent <= MAX_PACKED_EXTENT and is_scattered:
+            return index
+    return None
 
 
 def _extremes(reductions: Sequence[Reduce]) -> dict[Reduce, Reduce]:

@@ -26,6 +26,7 @@ MIN_PEELED_ROW_VECTORS = 16  # so that a scalar head and tail cost little; heuri
 MIN_ACCESS_BYTES = 8  # per load; a scalar head allows vectors where alignment allows only narrower loads
 MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
 MAX_FIXED_TRIPS = 8  # of straight-line code; heuristic
+MAX_UNROLLED_TERMS = 64  # of a vector of packed elements (heuristic)
 MAX_EDGE_ELEMENTS = 4  # per thread, before and after the vectors, in straight-line code; heuristic
 
 
@@ -51,11 +52,14 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     reads = problem.wide_reads(stage, along)
     if not reads:
         return Width(1, f"consecutive {along} are not contiguous in memory")
-    if spread := problem.spread_reads(stage, along):
+    runs = problem.packed_reads(stage, 1)
+    if spread := [read for read in problem.spread_reads(stage, along) if read not in runs]:
         return Width(1, f"consecutive {along} are apart in {spread[0].array}, so that vectors would spread its loads")
     if shifted := problem.shifted_reads(stage, along):
         return Width(1, f"{shifted[0].array} is read at shifted {along}, so that vectors would spread its loads")
     width = narrowest(problem.widest_access(read, along) for read in reads)
+    if stage.packed is not None:
+        return _packed_width(problem, stage, width)
     main = problem.main_read(stage)
     array = problem.arrays[main.array]
     if any(map(is_computed, main.subscripts)):
@@ -65,6 +69,17 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     if is_wide or problem.context.max_extent(stage.fastest) < MIN_PEELED_ROW_VECTORS * count:
         return width
     return Width(count, f"rows of {array.name} are not aligned to {count} elements: a scalar head precedes the vectors")
+
+
+def _packed_width(problem: ReductionProblem, stage: Stage, width: Width) -> Width:
+    """The vector width where a thread unrolls the terms of all elements of a vector, and loads a run for them."""
+    count = problem.packed_count(stage)
+    width = width.dividing(max(MAX_UNROLLED_TERMS // count, 1), f"{{count}} elements have {MAX_UNROLLED_TERMS} terms")
+    for read in problem.packed_reads(stage, 1):
+        fitting = max(MAX_ACCESS_BYTES // (count * problem.arrays[read.array].dtype.bytes), 1)
+        reason = f"one access moves the elements of {read.array} for {{count}} along {stage.fastest.name}"
+        width = width.dividing(fitting, reason)
+    return width
 
 
 def has_scalar_head(problem: ReductionProblem, stage: Stage) -> bool:
@@ -219,7 +234,7 @@ class RowKernel(StagedKernel):
             nth_after = nth + FloorDiv(length - start, integer(width)) * width
             edge = self._element(loop, nth_after if is_aligned else Choice(nth, start, nth, nth_after), "edge")
             inner = Scope(scope, frozenset((index.name,)), certain=False)
-            self.accumulate_element(loop.stage, inner)
+            self.accumulate_terms(loop.stage, inner, {})
             groups.append(self._guarded_group("edges", edge, 1, length, inner, number))
         name_hint = f"first_{index.name}" if loop.stage.needs_element_index(index.name, reads) else index.name
         first, step = start + self.x * width, threads * width
@@ -280,4 +295,5 @@ class RowKernel(StagedKernel):
         certain = bounds(loop.stop - first, self.lowering.ranges)[0] >= 1
         before = "before_tail" if name == "tail" else "bounds"
         with self.loop(name, loop.index, node, scope, before, certain=certain) as inner:
-            self.accumulate_element(loop.stage, inner)
+            runs = self.load_runs(loop.stage, 1, inner) if is_whole_row else {}
+            self.accumulate_terms(loop.stage, inner, runs)

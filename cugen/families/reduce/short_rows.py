@@ -50,7 +50,7 @@ def short_row_config(problem: ReductionProblem) -> ShortRowConfig | None:
         return None
     (stage,), (row,) = problem.stages, problem.output_indices
     length = problem.context.static(problem.context.extent(stage.fastest))
-    if length is None or len(stage.indices) != 1 or len(stage.reads) != 1:
+    if length is None or len(stage.all_indices) != 1 or len(stage.reads) != 1:
         return None
     (read,) = stage.reads
     array = problem.arrays[read.array]

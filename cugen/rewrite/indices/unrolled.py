@@ -20,7 +20,7 @@ from cugen.plan.memory import Array
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.indices.decided import Decisions
 from cugen.rewrite.indices.subscripts import canonical_subscript
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, bound_indices
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import INT64
@@ -57,19 +57,20 @@ def equal_parts(index: Index, extent: int, count: int) -> Unrolling:
 def unrolled(
     statements: tuple[Statement, ...], arrays: Mapping[str, Array], unrolling: Unrolling, context: Context
 ) -> tuple[Statement, ...]:
-    """The statements of a group without loops for each of the values of an output index."""
+    """The statements of a group for each of the values of an output index."""
     index = unrolling.index
     changed = (unrolling.remaining if old == index else old for old in statements[0].indices)
     remaining = tuple(new for new in changed if new is not None)
     indices = {left.name: left for left in remaining}
     decisions = Decisions(context, indices)
+    known = indices | {bound.name: bound for statement in statements for bound in bound_indices(statement.value)}
 
     def substituted(expr: Expr, value: Expr) -> Expr:
         return decisions.decided(substitute(expr, {index.name: value}))
 
     def subscripts(array: str, subs: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return tuple(
-            sub if isinstance(sub, IndexValue) else canonical_subscript(change(sub), length, indices, context)
+            sub if isinstance(sub, IndexValue) else canonical_subscript(change(sub), length, known, context)
             for sub, length in zip(subs, arrays[array].shape, strict=True)
         )
 

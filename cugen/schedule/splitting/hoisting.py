@@ -10,6 +10,7 @@ from functools import partial
 from cugen.families.registry import families
 from cugen.plan.context import Context, make_context
 from cugen.rewrite.hoist_reductions import hoisted
+from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, with_contraction_order
@@ -90,10 +91,18 @@ def _are_better(ordered: OrderedSums, statement: Statement, context: Context) ->
         return False
     if _is_much_less_work(ordered.multiply_adds, ordered.original_multiply_adds):
         return True
-    if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or is_taken(statement, context):
+    if ordered.multiply_adds > ordered.original_multiply_adds * _MAX_WORK_RATIO or _is_taken_split(statement, context):
         return False
     split = steps_of(single_of(statement, context))
     return split is None or split[0].fallback
+
+
+def _is_taken_split(statement: Statement, context: Context) -> bool:
+    """Whether a family other than the fallbacks takes the statement as it is, or with its dimensions split."""
+    if is_taken(statement, context):
+        return True
+    split = with_split_dimensions(replace(context.spec, statements=(statement,)))
+    return split.statements != (statement,) and is_taken(split.statements[0], make_context(split))
 
 
 def _has_nested(statement: Statement) -> bool:

@@ -91,6 +91,22 @@ def test_short_ones_are_compared_with_each_bin(made):
     assert "grouped" not in [kernel.family for kernel in made(unasked(1000, 10)).plan.kernels]
 
 
+ORDERED_ROWS = """
+params: {M: 3000000, K: 4}
+arrays:
+  x: {shape: [M, K], dtype: float32}
+  y: {shape: [M, K], dtype: float32}
+compute: |
+  rank[m, i] = sum(x[m, j] < x[m, i] or (x[m, j] == x[m, i] and j < i), j)
+  y[m, k] = sum(x[m, l], l, where=rank[m, l] == k)
+"""
+
+
+def test_many_rows_of_a_few_elements_have_no_block_each(made):
+    """Three million blocks would start in two milliseconds."""
+    assert "grouped" not in [launch.family for launch in made(ORDERED_ROWS).plan.kernels]
+
+
 GRADIENT = """
 params: {N: 8192, V: 32000, E: 1024}
 arrays:

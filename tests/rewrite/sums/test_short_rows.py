@@ -37,6 +37,15 @@ arrays:
 compute: |
   y[v, r] = sum(w[v, k] * (sum(m[id[v, k], r, c] * x[v, c], c) + m[id[v, k], r, 3]), k)
 """
+WINDOW = """cugen: 1
+kernel: window
+params: {M: %s, K: 3, T: 5}
+arrays:
+  x: {shape: [M, K + T - 1], dtype: float32}
+  w: {shape: [T], dtype: float32}
+  y: {shape: [M, K], dtype: float32}
+compute: y[m, k] = sum(x[m, k + t] * w[t], t)
+"""
 LARGE = 300_007
 
 
@@ -69,6 +78,14 @@ def test_what_results_of_a_row_gather_is_loaded_once_and_by_vectors() -> None:
 )
 def test_other_rows_stay_loops(text: str) -> None:
     assert len(kernel_of(text).plan.kernels) > 1
+
+
+def test_a_window_begins_at_the_index_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first result of a row reads `x[m, t]`, whose dimension is longer than t."""
+    assert len(kernel_of(WINDOW % LARGE).plan.kernels) == 1
+    monkeypatch.setattr("cugen.rewrite.sums.short_rows._MIN_ROWS", 1)
+    kernel = kernel_of(WINDOW % 41)
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
 @pytest.mark.parametrize("condition", ["j != k", "j <= k", "j >= k"])

@@ -109,6 +109,13 @@ def test_the_scores_of_grouped_queries_are_computed_once():
     assert temporaries(spec) == {"p_sum": ("h", "t")}
 
 
+def test_sums_whose_split_dimensions_a_family_takes_are_not_nested():
+    arrays = "x [8 * K]; q [M, K]; s [M, K // 16]; y [M]"
+    compute = "y[m] = sum(x[k * 8 + j] * (q[m, k] - j) * s[m, k // 16], k, j)"
+    made = generate(spec_of(compute, arrays, "{M: 4096, K: 512}", "indices: {j: 8}"), remarks="none")
+    assert [launch.family for launch in made.plan.kernels] == ["reduce"]
+
+
 def test_norms_inside_a_mean_are_hoisted():
     spec = spec_of("y = mean(relu(norm(a[i, k] - b[i, k], k) - norm(a[i, k], k)), i)", "a [M, K]; b [M, K]; y []")
     assert len(temporaries(spec)) == 2
