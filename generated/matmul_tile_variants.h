@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 6ad21c709831488c, text b06fbd93dd18ca96.
+// Input 5d697f5ef620c01e, text d46c603c34334a99.

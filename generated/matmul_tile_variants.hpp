@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6ad21c709831488c, text f74ab6cc0cbcceb5.
+// Input 5d697f5ef620c01e, text 8d78e3e2f6a32a8f.
