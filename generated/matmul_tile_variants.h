@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input bb4ffb70ef07f9a8, text bc1e71ca01c1f6cb.
+// Input 5d697f5ef620c01e, text d46c603c34334a99.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input bb4ffb70ef07f9a8, text c464a713510fe0f0.
+// Input 5d697f5ef620c01e, text 8d78e3e2f6a32a8f.

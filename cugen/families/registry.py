@@ -30,3 +30,9 @@ def is_specialised(request: Request) -> bool:
     """Whether the first family that takes a request is none of the general ones."""
     family = first_family(request)
     return family is not None and not family.is_general
+
+
+def first_family_name(request: Request) -> str:
+    """The name of the first family that takes a request; empty if none does."""
+    family = first_family(request)
+    return "" if family is None else family.name

@@ -136,7 +136,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         components |= {ref: vectors.component(element, number) for ref, number in run.structure.fields.items()}
         results += vectors.store(accesses.of_first, accesses.gathered, lowering)
     remaining = [statement for statement in work.request.stored_statements() if not fits(statement)]
-    body = _with_assigned_fields(body, remaining, components)
+    body = with_assigned_fields(body, remaining, components)
     return (
         Section("load_vectors", tuple(scope.nodes)),
         Section("elements", repeated(number, tuple(body)) if body else ()),
@@ -310,7 +310,7 @@ class RunVectors:
         return nodes
 
 
-def _with_assigned_fields(
+def with_assigned_fields(
     nodes: Iterable[Node], statements: Iterable[Statement], components: Mapping[ElementRef, Component]
 ) -> list[Node]:
     """The nodes with assignments to `components` in place of stores; `statements` are those that store, in order."""

@@ -129,6 +129,7 @@ class Single:
     schedule: Schedule
     target: Target
     is_specialised: Callable[[Request], bool]  # whether a family that isn't general is the first to take a request
+    first_family: Callable[[Request], str]  # the name of the first family that takes a request
     allows_winograd: bool = False  # whether `accumulate` allows Winograd's algorithm for it
     keeps_indices: bool = False  # whether steps of others in its launch need parts of an index of the spec
 

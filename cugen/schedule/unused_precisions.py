@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cugen.families.registry import is_specialised
+from cugen.families.registry import first_family_name, is_specialised
 from cugen.machine import Target, target
 from cugen.machine.mma import FAST_FLOAT8, TF32, MmaInstruction, multiplies_float8
 from cugen.plan.context import Context, make_context
@@ -68,7 +68,7 @@ def _why_no_winograd(context: Context) -> str:
     reasons: list[str] = []
     for statement in spec.statements:
         schedule, on = schedule_of(spec, (statement,)), target(spec.target)
-        steps = with_winograd(Single(statement, make_context(spec), schedule, on, is_specialised))
+        steps = with_winograd(Single(statement, make_context(spec), schedule, on, is_specialised, first_family_name))
         if not isinstance(steps, str):
             return "the cost models don't expect it to be faster, or its launches don't honour the placements"
         reasons.append(steps)

@@ -74,6 +74,13 @@ arrays:
   y: {{shape: [3, 640], dtype: float32}}
 compute: y[i, j] = cumsum(x[i, j], j)
 """,
+    "correlation": """
+arrays:
+  x: {{shape: [1100], dtype: float32{ro}}}
+  y: {{shape: [500], dtype: float32}}
+indices: {{k: 50}}
+compute: y[i] = max(x[2 * i + k], k)
+""",
     "transpose": """
 arrays:
   x: {{shape: [40, 64], dtype: float32{ro}}}

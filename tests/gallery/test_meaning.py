@@ -214,6 +214,16 @@ def means_of_63(samples: Array) -> Array:
     return np.convolve(np.pad(samples, 31, mode="reflect"), np.ones(63) / 63, mode="valid")
 
 
+@meaning_of("decimate")
+def filtered_at_every_fourth_sample(x: Array, h: Array) -> Array:
+    return np.convolve(x, h[::-1], mode="valid")[::4][:300007]
+
+
+@meaning_of("autocorrelation")
+def autocorrelation(x: Array) -> Array:
+    return np.array([[row[: row.size - lag] @ row[lag:] for lag in range(100)] for row in x])
+
+
 @meaning_of("sobel")
 def steepness(image: Array) -> Array:
     height, width = image.shape

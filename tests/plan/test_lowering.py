@@ -583,3 +583,29 @@ def test_an_output_that_is_longer_does_not(body):
 def test_a_loop_says_that_the_array_has_an_element(body):
     nodes = body("Y[i] = sum(A[i, j - 1] * B[j], j)", A="8, N; float32; boundary: wrap", B="N", Y="8", top=DYNAMIC)
     assert "  load a = A[i, jm1]" in nodes
+
+
+def test_sums_with_a_common_operation_share_a_loop(body):
+    assert body("Y[i] = sum(exp(A[i, k]) * k, k) / sum(exp(A[i, k]), k)", A="8, 8", Y="8") == [
+        "let sum = 0",
+        "let sum_ = 0",
+        "for k in 0 .. 8",
+        "  load a = A[i, k]",
+        "  let exp_value = exp(a)",
+        "  sum = add(sum, mul(exp_value, float32(k)))",
+        "  sum_ = add(sum_, exp_value)",
+        "store Y[i] = div(sum, sum_)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "sum(A[i, k] * k, k) / sum(A[i, k], k)",  # no operation
+        "sum(exp(A[i, k]) * k, k) / sum(exp(A[i, k]), k, where=k > 2)",  # other conditions
+        "sum(exp(A[i, k]), k) + (sum(exp(A[i, k]) * k, k) if i > 3 else 0)",  # not for all results
+    ],
+)
+def test_sums_of_other_terms_have_loops_of_their_own(body, value):
+    lines = body(f"Y[i] = {value}", A="8, 8", Y="8")
+    assert sum(line.strip().startswith("for ") for line in lines) == 2

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Comparison, Copy, Declare, For, Guard, If, Index, Let, Load, Loop, ReturnUnless, Store
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import (
+    Assign,
+    Comparison,
+    Copy,
+    Declare,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    ReturnUnless,
+    Store,
+)
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.traversal import usage
 from cugen.spec.expressions import Const, Local, Op, ParamValue, ScalarValue
@@ -115,3 +129,10 @@ def test_a_temporary_in_registers_is_no_argument_and_a_stored_one_is(make):
 def test_nodes_mention_the_indices_and_locals_in_their_subscripts_and_values():
     node = Store(Access(A, (ROW, K), "store"), Op("neg", (X,), FLOAT32))
     assert [usage.mentions((node,), name) for name in ("i", "x", "y")] == [True, True, False]
+
+
+def test_the_numbers_of_vector_elements_are_used():
+    vectors = Vector("x4", FLOAT32, FLOAT32, 4, 2)
+    element = vectors.indexed(K).component(ROW)
+    assert usage.free_symbols((Assign(element, X),)) == {ROW, K}
+    assert usage.free_symbols((Assign(X, Op("neg", (element,), FLOAT32)),)) == {ROW, K}

@@ -145,7 +145,7 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
     if isinstance(node, Mma):
         return of_mma(node)
     operations = [leaf for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Op)]
-    fused = sum(op.name == "add" and any(_is_product(arg) for arg in op.args) for op in operations)
+    fused = sum(op.name in ("add", "sub") and any(_is_product(arg) for arg in op.args) for op in operations)
     touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]
     adds = isinstance(node, Accumulate) and not _is_product(node.value)
     return len(operations) - fused + adds + len(touched)

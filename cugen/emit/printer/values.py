@@ -89,10 +89,10 @@ class ValuePrinter:
         return self._below(expr, _CHOICE)
 
     def assignment(self, target: str, value: Expr, local: Local | None = None) -> str:
-        """`target = value`, or `target += operand` for a value `target + operand`.
+        """`target = value`, or `target += operand` for a value `target + operand`, also of `-` and `*`.
 
         `local` is the target, by default the one of its name."""
-        if isinstance(value, Op) and value.name in ("add", "mul"):
+        if isinstance(value, Op) and value.name in ("add", "sub", "mul"):
             grows = value.args[0] == (local or Local(target, value.dtype))
             wraps_itself = value.dtype.kind is Kind.UINT and value.dtype.bits >= 32
             if grows and (wraps_itself or not self._may_wrap(value)):

@@ -36,8 +36,8 @@ WORTHWHILE = 0.9  # of the elements that a block stages per output: less isn't w
 @dataclass(frozen=True, slots=True)
 class StagedConfig:
     """Indices of the output, the contiguous one first; threads of a block and outputs of a thread along each, one block
-    width apart; the tiles that are staged, with a `walk` one after the other, of which each of the `slices`, further
-    rows of threads, takes a part."""
+    width apart, or consecutive along the first with `is_consecutive`; the tiles that are staged, with a `walk` one
+    after the other, of which each of the `slices`, further rows of threads, takes a part."""
 
     order: tuple[spec.Index, ...]
     threads: Mapping[str, int]
@@ -45,6 +45,7 @@ class StagedConfig:
     tiles: tuple[Tile, ...]
     walk: Walk | None = None
     slices: int = 1
+    is_consecutive: bool = False
 
     def span(self, index: str) -> int:
         """Outputs of a block along an index."""
@@ -52,9 +53,17 @@ class StagedConfig:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        sizes = [*(self.threads.get(index.name, 1) for index in self.order[: len(AXES)]), self.slices, 1, 1]
-        x, y, z = sizes[: len(AXES)]
+        sizes = [self.threads.get(index.name, 1) for index in self.order[: len(AXES)]]
+        sizes += [1] * (len(AXES) - len(sizes))
+        if self.slices > 1:
+            sizes[self.slice_axis] = self.slices
+        x, y, z = sizes
         return x, y, z
+
+    @property
+    def slice_axis(self) -> int:
+        """The axis of the slices: the first without an index, else the last, where no index has threads."""
+        return min(len(self.order), len(AXES) - 1)
 
 
 def choose_config(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | Refusal:

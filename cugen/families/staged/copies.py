@@ -152,7 +152,7 @@ def _by_vectors(
     """One loop over the vectors of tiles of one shape."""
     *rows, columns = tiles[0].counts
     count = math.prod(rows) * (columns // width)
-    first, threads = _thread_number(lowering, block)
+    first, threads = thread_number(lowering, block)
     index = shared_loop_variable("vector", (0, count - 1), lowering)
     *outer, column = digits(index.symbol, list(map(integer, (columns // width, *reversed(rows)))))[::-1]
     scope = Scope()
@@ -162,7 +162,7 @@ def _by_vectors(
     return (For(loop, tuple(scope.nodes)),)
 
 
-def _thread_number(lowering: Lowering, block: tuple[int, int, int]) -> tuple[Integer, int]:
+def thread_number(lowering: Lowering, block: tuple[int, int, int]) -> tuple[Integer, int]:
     """The thread's number in the block, and the number of threads."""
     number, threads = integer(0), 1
     for axis, size in zip(AXES, block, strict=True):
@@ -215,7 +215,7 @@ def _by_elements(
     lowering: Lowering, tiles: Sequence[StagedTile], counts: list[int], block: tuple[int, int, int]
 ) -> tuple[Node, ...]:
     """One loop over all elements."""
-    first, threads = _thread_number(lowering, block)
+    first, threads = thread_number(lowering, block)
     index = shared_loop_variable("element", (0, math.prod(counts) - 1), lowering)
     subscripts = digits(index.symbol, list(map(integer, reversed(counts))))[::-1]
     loop = Loop(replace(index, definition=first), first, integer(math.prod(counts)), threads)
@@ -259,13 +259,19 @@ def _copy_run(
 
 def _copy(lowering: Lowering, staged: StagedTile, in_tile: tuple[Integer, ...], scope: Scope) -> None:
     """Copies one element; those outside of the source get the value of its boundary."""
+    scope.nodes += copy_to(lowering, staged, in_tile, Access(staged.array, in_tile, "store"), scope)
+
+
+def copy_to(
+    lowering: Lowering, staged: StagedTile, in_tile: tuple[Integer, ...], target: Access, scope: Scope
+) -> tuple[Node, ...]:
+    """The copy of one element of the tile; subscripts that its boundary folds are named in `scope`."""
     position = dict(zip(staged.dimensions, in_tile, strict=True))
     subscripts = tuple(first + position.get(d, integer(0)) for d, first in enumerate(staged.origin))
     read = staged.read
     subscripts, guard, otherwise = within(lowering, read, subscripts, staged.source, scope)
-    source, target = Access(staged.source, subscripts, "load"), Access(staged.array, in_tile, "store")
+    source = Access(staged.source, subscripts, "load")
     if guard is None or not isinstance(otherwise, Const) or otherwise.value == 0:
-        scope.nodes.append(Copy(target, source, guard))
-        return
+        return (Copy(target, source, guard),)
     value = Local(lowering.names.allocate(f"{staged.source.name}_value"), read.dtype)
-    scope.nodes += [Load(value, source, guard, otherwise), Store(target, value)]
+    return Load(value, source, guard, otherwise), Store(target, value)

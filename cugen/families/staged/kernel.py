@@ -12,6 +12,7 @@ from cugen.families.staged.copies import StagedTile, fill_tiles, make_tile, run_
 from cugen.families.staged.lowering import StagedLowering
 from cugen.families.staged.tile import Side, Tile
 from cugen.families.staged.tile_walk import TileWalk
+from cugen.families.staged.walk import Walk
 from cugen.pieces.blocks import define_constant, define_index, make_grid, thread
 from cugen.pieces.grid import AXES, divides
 from cugen.pieces.kernels import assemble, new_lowering, tile_bytes
@@ -29,6 +30,8 @@ from cugen.plan.traversal.usage import free_symbols
 
 class StagedBuilder:
     """Builds the kernel of one group of statements."""
+
+    family = "staged"
 
     def __init__(self, request: Request, config: StagedConfig) -> None:
         self.request, self.config, self.context = request, config, request.context
@@ -56,14 +59,18 @@ class StagedBuilder:
             first = Section("origins", tuple(origins.nodes))
             sections = (declared, first, copies, stored, *self._outputs(coordinates))
         else:
-            sections = TileWalk(self, config.walk).sections(coordinates)
+            sections = self.walk_sections(config.walk, coordinates)
         values = {node.index.symbol: node.index.definition for node in self.sizes.values()}
         x, y, z = (count.xreplace(values) for count in blocks.grid)
         used = free_symbols(dissolved(sections))
         sizes = Section("sizes", tuple(node for node in self.sizes.values() if node.index.symbol in used))
         return assemble(
-            self.request, lowering, "staged", (sizes, *sections), (x, y, z), config.block, reasons=(self._reason(),)
+            self.request, lowering, self.family, (sizes, *sections), (x, y, z), config.block, reasons=(self.reason(),)
         )
+
+    def walk_sections(self, walk: Walk, blocks: Mapping[str, Integer]) -> tuple[Section, ...]:
+        """The sections of a kernel that walks; `blocks`: the block's coordinates, by index."""
+        return TileWalk(self, walk).sections(blocks)
 
     def _named(self, name_hint: str, value: int) -> int:
         """A size with a name in C, the same for equal sizes; 1 has none."""
@@ -169,7 +176,7 @@ class StagedBuilder:
         body = guarded("if_output_in_bounds", partial, self._each(inner))
         return (Section("output_loop", (unrolled(counter, (Section("output_index", (output,)), *body)),)),)
 
-    def _reason(self) -> str:
+    def reason(self) -> str:
         tiles = []
         for tile in self.config.tiles:
             size = " x ".join(str(tile.sides[d].count) for d in tile.dimensions)

@@ -24,7 +24,7 @@ class Slices:
     def __init__(self, config: StagedConfig, lowering: StagedLowering, step: int) -> None:
         self.config, self.lowering, self.count = config, lowering, config.slices
         self.step = step // self.count
-        self.number = thread(AXES[len(config.order)], self.count, lowering) if self.count > 1 else integer(0)
+        self.number = thread(AXES[config.slice_axis], self.count, lowering) if self.count > 1 else integer(0)
         self.first: Integer = integer(0)
         self.definitions: tuple[Node, ...] = ()
         if self.count > 1:  # by name: sums with threadIdx are unsigned, and no displacements of a load

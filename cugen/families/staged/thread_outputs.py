@@ -38,7 +38,8 @@ class ThreadOutputs:
         self.nodes: list[Node] = []  # the definitions of single outputs, and of the first of several
         self.terms: list[Comparison] = []  # under which the thread has the single ones
         self.counters: dict[str, Index] = {}  # of the loops over several, the slowest index outermost
-        self.coordinates: dict[str, Integer] = {}  # of the thread's outputs in the block
+        self.firsts: dict[str, Integer] = {}  # the first of several outputs
+        self.coordinates: dict[str, Integer] = {}  # of the thread's outputs in the partial results of a slice
         self._several: dict[str, tuple[tuple[Define, ...], tuple[Comparison, ...]]] = {}
         for axis, (index, extent) in enumerate(zip(config.order, extents, strict=True)):
             self._define(index.name, axis, extent, blocks[index.name] * config.span(index.name), context)
@@ -53,12 +54,16 @@ class ThreadOutputs:
         lowering, count = self.lowering, self.config.outputs.get(name, 1)
         size, span = self.config.threads.get(name, 1), self.config.span(name)
         local = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
-        value, covered = block + local, ceil_div(extent, span) * span
+        coordinate, value, covered = local, block + local, ceil_div(extent, span) * span
         if count > 1:
             counter = shared_loop_variable("u", (0, count - 1), lowering, f"output {name}")
-            first = define(f"first_{name}", value, lowering)
+            is_consecutive = self.config.is_consecutive and axis == 0
+            distance, position = (1, count * local) if is_consecutive else (size, local)
+            first = define(f"first_{name}", block + position, lowering)
             self.nodes.insert(0, first)
-            local, value = local + size * counter.symbol, first.index.symbol + size * counter.symbol
+            self.firsts[name] = first.index.symbol
+            coordinate, value = local + size * counter.symbol, first.index.symbol + distance * counter.symbol
+            local = position + distance * counter.symbol
             self.counters[name] = counter
         defined: list[Define] = []
         term: tuple[Comparison, ...] = ()
@@ -75,7 +80,7 @@ class ThreadOutputs:
         symbol = defined[-1].index.symbol
         lowering.symbols[name] = symbol
         limit(defined[-1].index, extent, lowering)
-        self.coordinates[name] = local
+        self.coordinates[name] = coordinate
         # Where the tile is as wide as the extent, not as the block, only clamped outputs are inside.
         is_narrow = bool(term) and bounds(extent, lowering.ranges)[1] < span
         lowering.local[name] = symbol if is_narrow else local
@@ -84,6 +89,10 @@ class ThreadOutputs:
         else:
             self.nodes[:0] = defined
             self.terms[:0] = term
+
+    def definitions(self, name: str) -> tuple[Define, ...]:
+        """The definitions of one of several outputs along an index, by the counter."""
+        return self._several[name][0]
 
     def each(self, scope: Scope, fill: Callable[[Scope], None], *, is_guarded: bool = False) -> None:
         """Runs `fill` for each of the thread's outputs; `is_guarded` under the condition that there is one."""

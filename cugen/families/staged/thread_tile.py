@@ -172,6 +172,11 @@ def _with_idle_schedulers(warps: int) -> int:
     return power_of_two(warps) if warps < SCHEDULERS else warps
 
 
+def operations_of(request: Request, reductions: tuple[Reduce, ...]) -> int:
+    """The instructions that accumulate a term of each of the reductions, without loads."""
+    return _Body(request, Walk(reductions[0].indices[0], 1, reductions), ()).operations
+
+
 class _Body:
     """The instructions of one term."""
 

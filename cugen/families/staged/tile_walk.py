@@ -52,19 +52,17 @@ class TileWalk:
         lowering.prepare(tuple(reduction.body for reduction in self.walk.reductions))
         operands = register_operands(self.builder.request, self.walk, tuple(outputs.counters))
         results = self._start(outputs, operands, outer)
-        first = self._first()
+        counter = None if self._is_whole() else self._first()
+        first = integer(0) if counter is None else counter.symbol
         is_certain = bounds(self.extent, lowering.ranges)[0] >= 1
         each = Scope(outer, frozenset((name,)), certain=is_certain, is_loop=True)
         of_step = Scope(origins, frozenset((name,)))
-        position = {**blocks, name: first.symbol / self.walk.step}
-        declared, *filled = self.builder.tiles(moving, position, of_step, {first.symbol: self.walk.step})
-        self._accumulate(first.symbol, each, results, outputs, slices)
-        body = (
-            Section("origins", tuple(of_step.nodes)),
-            *filled,
-            Section("accumulate", tuple(each.nodes)),
-            Section("tiles_read", (Barrier(),)),
-        )
+        position = {**blocks, name: first / self.walk.step}
+        known = {} if counter is None else {counter.symbol: self.walk.step}
+        declared, *filled = self.builder.tiles(moving, position, of_step, known)
+        self._accumulate(first, each, results, outputs, slices)
+        accumulate = Section("accumulate", tuple(each.nodes))
+        body = (Section("origins", tuple(of_step.nodes)), *filled, accumulate, Section("tiles_read", (Barrier(),)))
         accumulators = tuple(outer.nodes)
         outer.nodes.clear()
 
@@ -77,7 +75,9 @@ class TileWalk:
             stored,
             Section("indices", (*outputs.nodes, *slices.definitions)),
             Section("accumulators", accumulators),
-            Section("tile_loop", (For(Loop(first, integer(0), self.extent, self.walk.step), body),)),
+            accumulate
+            if counter is None
+            else Section("tile_loop", (For(Loop(counter, integer(0), self.extent, self.walk.step), body),)),
             Section("partials", partials),
             Section("partials_stored", partials_stored),
             Section("compute", tuple(outer.nodes)),
@@ -105,19 +105,32 @@ class TileWalk:
     ) -> None:
         """The statements, for the outputs that the thread has; of several slices the first has them."""
 
-        def compute(scope: Scope) -> None:
-            slices.combine(results, outputs, scope)
-            for reduction, (local, _) in results.items():
-                scope.remember(reduction, local if local.dtype == reduction.dtype else Cast(local, reduction.dtype))
-            lower_statements(self.builder.request, self.lowering, scope)
-
         if slices.count == 1:
-            outputs.each(outer, compute, is_guarded=True)
+            self._store_outputs(outer, results, outputs, slices)
             return
         of_first = Scope(outer, certain=False)
-        outputs.each(of_first, compute, is_guarded=True)
+        self._store_outputs(of_first, results, outputs, slices)
         is_first = Guard((Comparison(slices.number, "==", integer(0)),))
         outer.nodes.append(If(is_first, tuple(of_first.nodes)))
+
+    def _store_outputs(
+        self, scope: Scope, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, slices: Slices
+    ) -> None:
+        """The statements for each output of the thread."""
+        outputs.each(scope, lambda inner: self._compute_output(inner, results, outputs, slices), is_guarded=True)
+
+    def _compute_output(
+        self, scope: Scope, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, slices: Slices
+    ) -> None:
+        """The statements, with the results of the reductions."""
+        slices.combine(results, outputs, scope)
+        for reduction, (local, _) in results.items():
+            scope.remember(reduction, local if local.dtype == reduction.dtype else Cast(local, reduction.dtype))
+        lower_statements(self.builder.request, self.lowering, scope)
+
+    def _is_whole(self) -> bool:
+        """Whether one tile has all terms, and there is no loop over tiles."""
+        return False
 
     def _first(self) -> Index:
         """The variable of the loop over tiles: a multiple of the step."""
@@ -158,7 +171,6 @@ class TileWalk:
         slices: Slices,
     ) -> None:
         """The loop over a slice of a tile, in it those over the other indices of the reductions and the outputs."""
-        lowering, name = self.lowering, self.walk.index.name
         long = [reduction for reduction in results if self._is_long(reduction)]
         partial = {r: outputs.result(self._name(r, "partial_sum"), r.dtype, each) for r in long}
 
@@ -171,14 +183,30 @@ class TileWalk:
                 result, _ = results[reduction]
                 scope.nodes.append(Assign(result, combine("sum", result, local)))
 
+        if partial:
+            outputs.each(each, start)
+        targets = {r: (partial.get(r, local), second) for r, (local, second) in results.items()}
+        self._add_terms(first, each, targets, outputs, slices)
+        if partial:
+            outputs.each(each, total)
+
+    def _add_terms(
+        self,
+        first: Integer,
+        each: Scope,
+        targets: Mapping[Reduce, tuple[Local, Local]],
+        outputs: ThreadOutputs,
+        slices: Slices,
+    ) -> None:
+        """The loops over the terms of the slice, which accumulate onto the targets of the reductions, and the extremes
+        of an argmax or argmin."""
+        lowering, name = self.lowering, self.walk.index.name
+
         def term(scope: Scope) -> None:
-            for reduction, (local, second) in results.items():
-                target = partial.get(reduction, local)
+            for reduction, (target, second) in targets.items():
                 extreme = second if reduction.is_position else None
                 accumulate(lowering, reduction, target, scope, extreme, begun=self._is_begun(reduction))
 
-        if partial:
-            outputs.each(each, start)
         slice_first = first + slices.first
         is_whole = divides(self.walk.step, self.extent, self.builder.context)
         stop = integer(slices.step) if is_whole else Minimum(integer(slices.step), self.extent - slice_first)
@@ -187,7 +215,7 @@ class TileWalk:
         inner = Scope(each, frozenset((name,)), is_loop=True)
         inner.nodes.append(define_index(name, slice_first + counter.symbol, self.extent, lowering))
         scope = inner
-        is_nested = any(isinstance(node, Reduce) for reduction in results for node in walk(reduction.body))
+        is_nested = any(isinstance(node, Reduce) for reduction in targets for node in walk(reduction.body))
         factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else UNROLL)
         loop = Loop(counter, integer(0), stop, unroll_by=factor if factor > 1 else 0)
         loops: list[tuple[Scope, Loop, Scope]] = [(each, loop, inner)]
@@ -206,8 +234,6 @@ class TileWalk:
         outputs.each(scope, term)
         for parent, loop, body in reversed(loops):
             parent.nodes.append(For(loop, tuple(body.nodes)))
-        if partial:
-            outputs.each(each, total)
 
     def _is_long(self, reduction: Reduce) -> bool:
         if reduction.kind != "sum" or reduction.dtype != FLOAT32:

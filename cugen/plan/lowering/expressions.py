@@ -72,6 +72,7 @@ class Lowering:
     filled: tuple[Integer, ...] = ()
     vectors_of: FindVectors | None = None
     field_vectors: Mapping[Read, FieldVector] = field(default_factory=dict)
+    companions: dict[Reduce, tuple[Reduce, ...]] = field(default_factory=dict)  # reductions that share a loop
     _shared: dict[Expr, None] = field(default_factory=dict)  # common subexpressions
     _certain: frozenset[Expr] = frozenset()  # of these, those that are evaluated under every condition
     _names_by_value: dict[Expr, tuple[str, list[Scope]]] = field(
@@ -90,6 +91,7 @@ class Lowering:
         subexpressions, gathered subscripts."""
         self._shared = _common_subexpressions(expressions)
         self._certain = frozenset(node for expr in expressions for node in _evaluated(expr) if node in self._shared)
+        self.companions = {r: group for expr in expressions for group in _companions(expr) for r in group}
         self.read_names |= name_reads(expressions, self.arrays)
         self.subscripts = gathered_subscripts(expressions, self.arrays)
         if self.vectors_of is not None:
@@ -349,6 +351,20 @@ def _evaluated(expr: Expr) -> Iterator[Expr]:
         case _:
             for child in children(expr):
                 yield from _evaluated(child)
+
+
+def _companions(expr: Expr) -> Iterator[tuple[Reduce, ...]]:
+    """Reductions of one expression over the same indices and conditions whose terms have an operation in common, as the
+    weights of a normalised sum: it is computed once for all of them."""
+    reductions = dict.fromkeys(n for n in _evaluated(expr) if isinstance(n, Reduce) and not n.is_position)
+    operations = {r: {node for node in walk(r.body) if isinstance(node, Op)} for r in reductions}
+    while len(reductions) > 1:
+        first, *others = reductions
+        same_range = (r for r in others if (r.indices, r.where) == (first.indices, first.where))
+        group = (first, *(r for r in same_range if operations[r] & operations[first]))
+        if len(group) > 1:
+            yield group
+        reductions = {r: None for r in others if r not in group}
 
 
 def _root_operand(base: Expr, dtype: DType) -> Expr:

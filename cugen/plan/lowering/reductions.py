@@ -76,16 +76,33 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     home = scope.home(free_indices(reduction))
     local = Local(lowering.name_for(reduction, ACCUMULATORS[reduction.kind], home), reduction.dtype)
     second = local
+    others = _others_of_loop(lowering, reduction, home)
     if reduction.is_position:
         name = "largest" if reduction.kind == "argmax" else "smallest"
         second = Local(lowering.names.allocate(name), reduction.body.dtype)
     elif _is_compensated(lowering, reduction):
         second = Local(lowering.names.allocate("surplus"), local.dtype)
-    _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, second, home)
+    _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, second, home, others)
     loop = home.nodes.pop()
-    home.nodes += [*declare_accumulators(reduction, local, second), loop]
+    declared = (declare_accumulators(companion, result, result) for companion, result in others)
+    home.nodes += [
+        *declare_accumulators(reduction, local, second),
+        *(node for nodes in declared for node in nodes),
+        loop,
+    ]
+    for companion, result in others:
+        home.remember(companion, result)
     home.remember(reduction, local)
     return local
+
+
+def _others_of_loop(lowering: Lowering, reduction: Reduce, home: Scope) -> tuple[tuple[Reduce, Local], ...]:
+    """The other reductions that the loop of one computes, each with its accumulator; none where a sum is
+    compensated."""
+    group = [r for r in lowering.companions.get(reduction, ()) if r != reduction and home.recall(r) is None]
+    if any(_is_compensated(lowering, r) or free_indices(r) != free_indices(reduction) for r in (reduction, *group)):
+        return ()
+    return tuple((r, Local(lowering.name_for(r, ACCUMULATORS[r.kind], home), r.dtype)) for r in group)
 
 
 def reduce_onto(lowering: Lowering, reduction: Reduce, first: Expr, scope: Scope) -> Local:
@@ -144,10 +161,12 @@ def _loop(
     local: Local,
     second: Local,
     scope: Scope,
+    others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
-    """The loop nest over `indices`; conditions are tested as far out as possible."""
+    """The loop nest over `indices`; conditions are tested as far out as possible. `others` are reductions over the same
+    indices and conditions, with their accumulators."""
     if not indices:
-        _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True)
+        _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True, others=others)
         return
     index, *inner_indices = indices
     extent = to_integer(index.extent, lowering.symbols)
@@ -177,7 +196,7 @@ def _loop(
         here,
         lowering,
         body,
-        lambda inner: _loop(lowering, reduction, tuple(inner_indices), below, local, second, inner),
+        lambda inner: _loop(lowering, reduction, tuple(inner_indices), below, local, second, inner, others),
     )
     lowering.active.remove(symbol.name)
     high = bounds(stop - start, lowering.ranges)[1]
@@ -347,18 +366,24 @@ def _accumulate(
     scope: Scope,
     begun: bool = False,
     is_last: bool = False,
+    others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
-    """`is_last`: nothing else in the scope may use the term."""
+    """`is_last`: nothing else in the scope may use the term, but for `others`."""
 
-    def step(inner: Scope) -> None:
+    def term(reduction: Reduce, local: Local, second: Local, inner: Scope) -> None:
         value = lowering.lower(reduction.body, inner)
-        if is_last and reduction.kind in _USES_ONCE:
+        if is_last and not others and reduction.kind in _USES_ONCE:
             value = unnamed(value, inner)
         if reduction.kind == "sum":
             extents = (to_integer(index.extent, lowering.symbols) for index in reduction.indices)
             count = math.prod(max(bounds(extent, lowering.ranges)[1], 1) for extent in extents)
             bound_sum(lowering, local, value, count)
         inner.nodes.extend(_step(lowering, reduction, local, second, value, begun))
+
+    def step(inner: Scope) -> None:
+        term(reduction, local, second, inner)
+        for companion, result in others:
+            term(companion, result, result, inner)
 
     _where(conditions, lowering, scope, step)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import sympy
 
-from cugen.plan.memory import Array, Vector
+from cugen.plan.memory import Array, Component, Vector
 from cugen.plan.nodes import (
+    Assign,
     AwaitCopies,
     Condition,
     Copy,
@@ -41,6 +42,7 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
             yield from (stride for sub, stride in zip(access.subscripts, access.array.strides, strict=True) if sub != 0)
             yield from access.array.printed_shape
     for node in walk_nodes(nodes):
+        yield from _of_components(node)
         match node:
             case Define():
                 yield node.index.definition
@@ -68,6 +70,14 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
                 yield parity
             case Wgmma(k=k):
                 yield k
+
+
+def _of_components(node: Node) -> Iterator[Integer]:
+    """The numbers of the vectors' elements that a node reads or assigns."""
+    targets = (node.local,) if isinstance(node, Assign) else ()
+    for component in (leaf for value in (*values_of(node), *targets) for leaf in walk(value)):
+        if isinstance(component, Component):
+            yield from (n for n in (component.index, component.vector.index, component.vector.row) if n is not None)
 
 
 def values(nodes: tuple[Node, ...]) -> Iterator[Expr]:

@@ -3,12 +3,14 @@
     a[i, c] = sum((x[j, c] - x[i, c]) * f((x[j, 0] - x[i, 0]) ** 2 + (x[j, 1] - x[i, 1]) ** 2), j)       c from 0 to 1
 becomes
     a[i, 0] = sum((x[j, 0] - x[i, 0]) * f(...), j);  a[i, 1] = sum((x[j, 1] - x[i, 1]) * f(...), j)
-so that one thread computes all components of a result, and what they have in common once. The same is done to a
-statement without loops beside others that write single components of the same array: y[k, 0, c] beside y[k, 1, 0].
+so that one thread computes all components of a result, and what they have in common once. The same is done to long
+windows that slide along another index, `y[i, c] = sum(h[k] * x[4 * i + k, c], k)`, and to a statement without loops
+beside others that write single components of the same array: y[k, 0, c] beside y[k, 1, 0].
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.plan.context import make_context
@@ -17,10 +19,11 @@ from cugen.rewrite.hoist_reductions import elements
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Reduce, Scan, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule, Spec, Statement
 
 _MAX_COMPONENTS = 4
+_MIN_WINDOW = 16  # terms of a window; shorter ones are those of stencils along rows of components (heuristic)
 
 
 def with_components(spec: Spec) -> Spec:
@@ -61,7 +64,26 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
         for subscripts in dimensions.values():
             if IndexValue(index.name) in subscripts and any(isinstance(sub, Const) for sub in subscripts):
                 return index
+        if statement.subscripts[-1] == IndexValue(index.name) and _has_long_windows(statement, index, spec):
+            return index
     return None
+
+
+def _has_long_windows(statement: Statement, component: Index, spec: Spec) -> bool:
+    """Whether windows along one dimension slide along another index than that of the components."""
+    reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
+    if any(len(reduction.indices) != 1 for reduction in reductions):
+        return False
+    terms = {index.name for reduction in reductions for index in reduction.indices}
+    if any((elements(reduction.indices, spec) or 0) < _MIN_WINDOW for reduction in reductions):
+        return False
+    outputs = {index.name for index in statement.indices if index != component}
+    windows = [names for names in map(free_indices, _subscripts(statement)) if names & terms and names & outputs]
+    return bool(windows) and not any(component.name in names for names in windows)
+
+
+def _subscripts(statement: Statement) -> Iterator[Expr]:
+    return (subscript for read in array_reads(statement) for subscript in read.subscripts)
 
 
 def _index_by_constants(statement: Statement, spec: Spec) -> Index | None:

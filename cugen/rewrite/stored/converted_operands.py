@@ -7,6 +7,8 @@ becomes
 Both 16-bit floats hold all numbers of 8 bits, tf32 those of 16-bit floats, float64 those of 32: products and sums are
 those of the types as they are written. float8 is stored in float16 where tensor cores don't take it, and operands are
 in float32 where the spec allows tf32. The operand may be computed of 8-bit integers, as those of two in a byte are.
+Conditions of two matrices that are counted, `sum(a[m, k] and b[k, n], k)`, are stored in int8, as 0 and 1, whose
+products are those of tensor cores.
 """
 
 from __future__ import annotations
@@ -19,10 +21,23 @@ from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import factors_of
 from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
-from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import (
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    Read,
+    Reduce,
+    Scan,
+    Select,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
-from cugen.spec.types import FLOAT16, FLOAT32, FLOAT64, DType
+from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, DType
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # on CUDA cores they take as long as a launch (heuristic)
 _MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
@@ -36,12 +51,21 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
     statement = single.statement
     loops = list(dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce | Scan)))
     reduction = loops[0] if len(loops) == 1 else None
-    if not isinstance(reduction, Reduce) or reduction.kind != "sum" or reduction.where is not None:
+    if not isinstance(reduction, Reduce) or reduction.kind not in ("sum", "any") or reduction.where is not None:
         return None
     if single.schedule != Schedule():
         return None
-    for values, dtype in _convertible(reduction, single):
-        dimensions = {value: _dimensions(value, (*statement.indices, *reduction.indices)) for value in values}
+    candidates = _convertible(reduction, single)
+    if (conditions := _conditions(reduction)) is not None:
+        operands = tuple(Cast(condition, INT8) for condition in conditions)
+        count = _count(reduction, operands)
+        whole = count if reduction.kind == "sum" else Op("gt", (count, Const(0, INT32)), BOOL)
+        results: dict[Expr, Expr] = {reduction: whole}
+        statement = replace(statement, value=replaced(statement.value, results.get))
+        candidates = iter(((operands, INT8),))
+    for values, dtype in candidates:
+        indices = (*statement.indices, *reduction.indices)
+        dimensions = {value: _dimensions(value, indices, k_last=dtype == INT8) for value in values}
         if not all(_is_profitable(indices, dtype, reduction, single) for indices in dimensions.values()):
             return None
         if uses_tensor_cores(single.request()):
@@ -56,6 +80,28 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
     return None
 
 
+def _conditions(reduction: Reduce) -> tuple[Expr, Expr] | None:
+    """The conditions of two matrices of which a reduction counts the terms with both, or tests that there are any."""
+    body = reduction.body
+    if reduction.kind == "sum":
+        if not isinstance(body, Cast) or not reduction.dtype.is_integer:
+            return None
+        body = body.arg
+    match body:
+        case Select(condition=first, then=second, orelse=Const(value=False)) if second.dtype == BOOL:
+            return first, second
+        case Op(name="and", args=(first, second)):
+            return first, second
+    return None
+
+
+def _count(reduction: Reduce, operands: Sequence[Expr]) -> Reduce:
+    """The sum of the products of two operands that are 0 or 1."""
+    dtype = reduction.dtype if reduction.kind == "sum" else INT32
+    body = Op("mul", tuple(Cast(operand, dtype) for operand in operands), dtype)
+    return replace(reduction, kind="sum", body=body, dtype=dtype)
+
+
 def _matrix(value: Expr, indices: tuple[Index, ...], dtype: DType, single: Single, taken: set[str]) -> Temporary:
     read = next(node for node in walk(value) if isinstance(node, Read))
     name = fresh(f"{read.array}_{dtype.name}", taken)
@@ -66,6 +112,8 @@ def _matrix(value: Expr, indices: tuple[Index, ...], dtype: DType, single: Singl
 
 def _convertible(reduction: Reduce, single: Single) -> Iterator[tuple[tuple[Expr, ...], DType]]:
     """Factors of a product of two that aren't stored in a type that holds the numbers of both, and that type."""
+    if reduction.kind != "sum":
+        return
     factors = list(factors_of(reduction.body))
     if len(factors) != 2 or any(factor.is_divisor for factor in factors):
         return
@@ -108,11 +156,12 @@ def _stored_type(expr: Expr, single: Single) -> DType | None:
     return single.context.arrays[expr.array].dtype if isinstance(expr, Read) else None
 
 
-def _dimensions(value: Expr, indices: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The indices of a value, in the order of the array that it is an element of; else K comes last."""
+def _dimensions(value: Expr, indices: tuple[Index, ...], *, k_last: bool) -> tuple[Index, ...]:
+    """The indices of a value, in the order of the array that it is an element of; else, and with `k_last`, as all
+    instructions take bytes, K comes last."""
     names = free_indices(value)
     used = {index.name: index for index in indices if index.name in names}
-    for read in (node for node in walk(value) if isinstance(node, Read)):
+    for read in () if k_last else (node for node in walk(value) if isinstance(node, Read)):
         order = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
         if sorted(order) == sorted(used) and len(order) == len(read.subscripts):
             return tuple(used[name] for name in order)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family
-from cugen.families.registry import families, is_specialised
+from cugen.families.registry import families, first_family_name, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
 from cugen.plan.request import Group, Request, Single, Steps
@@ -26,7 +26,7 @@ def target_of(statement: Statement) -> Target:
 def single_of(statement: Statement, context: Context) -> Single:
     spec = context.spec
     schedule = with_current_names(schedule_of(spec, (statement,)), families())
-    return Single(statement, context, schedule, target(spec.target), is_specialised)
+    return Single(statement, context, schedule, target(spec.target), is_specialised, first_family_name)
 
 
 def is_taken(statement: Statement, context: Context) -> bool:

@@ -34,9 +34,15 @@ def kernel_of(text: str) -> Kernel:
     ],
 )
 def test_frames_are_reduced_by_lanes_of_their_own(step, length, shape, boundary, value):
-    kernel = kernel_of(FRAMES % (step, length, shape, boundary, value))
+    text = FRAMES % (step, length, shape, boundary, value)
+    kernel = kernel_of(f"{text}schedule: {{family: reduce}}\n")
     assert [planned.family for planned in kernel.plan.kernels] == ["reduce"]
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+def test_frames_of_which_few_share_an_element_are_reduced_unasked():
+    text = FRAMES % (16, 40, "F * S + T", "", "sum(w[t] * x[f * S + t], t)")
+    assert [planned.family for planned in kernel_of(text).plan.kernels] == ["reduce"]
 
 
 @pytest.mark.parametrize("step", [1, 2, 4])

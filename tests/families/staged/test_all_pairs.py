@@ -128,3 +128,23 @@ def test_the_busiest_multiprocessor_has_little_more_than_its_share(planned, n):
     kernel = planned(pairs(n, n))
     blocks, sms = int(kernel.grid[0]), 132
     assert -(-blocks // sms) * -(-n // blocks) <= 1.05 * n / sms, (kernel.grid, kernel.block)
+
+
+ENERGY = """
+params: {N: %d}
+arrays:
+  p: {shape: [N, 3], dtype: float32}
+  e: {shape: [], dtype: float32}
+compute: |
+  r2[i, j] = (p[i, 0] - p[j, 0])**2 + (p[i, 1] - p[j, 1])**2 + (p[i, 2] - p[j, 2])**2
+  e = sum(1 / (1 + r2[i, j]), i, j, where=%s)
+"""
+
+
+@pytest.mark.parametrize("where", ["i < j", "i != j and r2[i, j] < 500"])
+def test_a_sum_over_all_pairs_has_the_first_of_a_pair_in_registers(made, prove, where):
+    kernel = made(ENERGY % (2053, where))
+    assert families(kernel) == ["staged", "reduce"]
+    loop = kernel.source[kernel.source.index("for (int j_first") :].split("__syncthreads();")[1]
+    assert "p[" not in loop
+    prove(ENERGY % (2053, where))

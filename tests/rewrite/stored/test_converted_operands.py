@@ -86,7 +86,7 @@ def test_a_third_type_may_hold_the_numbers_of_both(x: str, w: str, more: str, st
 )
 def test_operands_without_such_a_type_stay(x: str, w: str, value: str) -> None:
     spec = spec_of(f"sum({value}, k)", x, w, more="target: sm_90")
-    assert not generate(spec, analysis=False).plan.workspace
+    assert not [array for array in generate(spec, analysis=False).plan.workspace if array.dtype.name == "int8"]
 
 
 FLOAT64_SUM = "accumulate: float64"
@@ -195,3 +195,55 @@ def test_accesses_are_as_predicted(without_minimum):
     kernel = generate(spec_of(f"sum(x[m, k] * {PACKED}, k)", w="uint8", sizes=SMALL[0]))
     lines = kernel.access_lines()
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
+
+
+CONDITIONS = """
+cugen: 1
+kernel: f
+target: %s
+params: {%s}
+arrays:
+  a: {shape: [M, K], dtype: %s}
+  b: {shape: [K, N], dtype: %s}
+  y: {shape: [M, N], dtype: %s}
+compute: y[m, n] = %s
+"""
+COUNTS = [
+    ("sum(a[m, k] and b[k, n], k)", "bool", "int32"),
+    ("sum(a[m, k] and b[k, n], k) % 2 == 1", "bool", "bool"),
+    ("any(a[m, k] and b[k, n], k)", "bool", "bool"),
+    ("sum(a[m, k] > 0 and b[k, n] < 0.5, k)", "float32", "int32"),
+]
+
+
+def conditions(value: str, dtype: str, result: str, sizes: str, target: str = "sm_90"):
+    (spec,) = load_text(CONDITIONS % (target, sizes, dtype, dtype, result, value))
+    return spec
+
+
+@pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
+def test_conditions_of_two_matrices_are_counted_on_tensor_cores(value, dtype, result):
+    spec = conditions(value, dtype, result, "M: 1024, N: 1024, K: 1024")
+    plan = generate(spec, analysis=False).plan
+    assert [array.dtype.name for array in plan.workspace] == ["int8", "int8"]
+    assert on_tensor_cores(spec)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "result", "target"),
+    [
+        pytest.param("sum(a[m, k] or b[k, n], k)", "bool", "int32", "sm_90", id="other conditions"),
+        pytest.param("sum(a[m, k] and b[k, n], k)", "bool", "int32", "sm_70", id="no instruction for bytes"),
+    ],
+)
+def test_conditions_that_tensor_cores_don_t_count_stay(value, dtype, result, target):
+    spec = conditions(value, dtype, result, "M: 1024, N: 1024, K: 1024", target)
+    assert not [array for array in generate(spec, analysis=False).plan.workspace if array.dtype.name == "int8"]
+
+
+@pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
+@pytest.mark.parametrize("sizes", ["M: 67, N: 45, K: 130", "M: 128, N: 64, K: 1"])
+def test_counts_of_conditions_are_right(value, dtype, result, sizes, without_minimum):
+    spec = conditions(value, dtype, result, sizes)
+    kernel = generate(spec, analysis=False)
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

@@ -1,0 +1,1 @@
+"""Long windows along rows: register windows of several outputs slide along tiles in shared memory."""
