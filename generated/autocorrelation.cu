@@ -45,11 +45,17 @@ __device__ __forceinline__ Vector<T, count> load(const T* address)
 
 #ifndef CUGEN_STORE
 #define CUGEN_STORE
-// Vector store of `count` elements.
+// Vector store of `count` elements; those of 4 bytes as a word, since nvcc may store a pair of 16 bits each apart.
 template <int count, typename T>
 __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 {
-    *reinterpret_cast<Vector<T, count>*>(address) = value;
+    if constexpr (sizeof(value) == sizeof(unsigned)) {
+        unsigned word;
+        memcpy(&word, &value, sizeof(word));
+        *reinterpret_cast<unsigned*>(address) = word;
+    } else {
+        *reinterpret_cast<Vector<T, count>*>(address) = value;
+    }
 }
 #endif
 

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 5d697f5ef620c01e, text d46c603c34334a99.
+// Input 2ce5fe4a60a6435e, text 140805d48a802d08.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 5d697f5ef620c01e, text 8d78e3e2f6a32a8f.
+// Input 2ce5fe4a60a6435e, text 7371bb9cadc31aa7.
