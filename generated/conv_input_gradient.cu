@@ -80,9 +80,8 @@ extern "C" __global__ void __launch_bounds__(252) conv_input_gradient_w_last(
         return;
 
     // w[(k * C + c) * 9 + rs]: 9 sectors, ideal 4; 7.1 on average (128 bytes in 5 runs)
-    const float w_k_c_rs = w[(k * C + c) * 9 + rs];
     // w_last[(c * K + k) * 9 + rs]: 5 sectors, ideal 4; 3.8 on average (misaligned by 16 bytes)
-    w_last[(c * K + k) * 9 + rs] = w_k_c_rs;
+    w_last[(c * K + k) * 9 + rs] = w[(k * C + c) * 9 + rs];
 }
 
 extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(256) conv_input_gradient_dx(

@@ -115,8 +115,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_reflect_x_unfolded(
     const int h = min(h_in_period, 2 * H - h_in_period - 2);
     const int w_in_period = floor_mod(s + j - 1, 2 * W - 2);
     const int w_ = min(w_in_period, 2 * W - w_in_period - 2);
-    const float x_value = x[(h * W + w_) * C + c];
-    x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c] = x_value;
+    x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c] = x[(h * W + w_) * C + c];
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_reflect_y(

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 6ad21c709831488c, text b06fbd93dd18ca96.
+// Input c8324faf4dd26a20, text 8a0b4b30d5e1bb67.

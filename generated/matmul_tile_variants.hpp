@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 6ad21c709831488c, text f74ab6cc0cbcceb5.
+// Input c8324faf4dd26a20, text 4ee7dc7729776a9d.
