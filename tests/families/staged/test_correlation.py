@@ -213,6 +213,29 @@ def test_other_reductions_are_refused(reasons, value, reason):
     assert reason in [refusal.reason for refusal in reasons("correlation", text)]
 
 
+@pytest.mark.parametrize(("shape", "index"), [("N", "n"), ("1, N", "a, n"), ("N, 1", "n, a"), ("2, N, 1", "a, n, b")])
+def test_indices_of_extent_one_change_nothing(planned, prove, shape, index):
+    text = """
+params: {N: %d}
+arrays:
+  x: {shape: [%s], dtype: float32, boundary: zero}
+  h: {shape: [33], dtype: float32}
+  y: {shape: [%s], dtype: float32}
+compute: y[%s] = sum(x[%s] * h[r], r)
+"""
+    read = index.replace("n", "n + r - 16")
+    assert planned(text % (4_000_000, shape, shape, index, read)).family == "correlation"
+    prove(text % (1237, shape, shape, index, read))
+
+
+@pytest.mark.parametrize("space", ["shared", "register"])
+def test_placements_are_left_to_others(planned, space):
+    text = filtered("sum(h[k] * x[i + k], k)", taps=20).replace(FORCED, "")
+    placed = text.replace("h: {shape: [T], dtype: float32", f"h: {{shape: [T], dtype: float32, memory: {space}")
+    assert planned(text).family == "correlation"
+    assert planned(placed).family != "correlation"
+
+
 def test_few_results_have_parts_of_the_terms(made):
     text = LAGS % (400_000, 64, "", "sum(x[b, t] * x[b, t + l], t, where=t + l < N)")
     kernels = made(text).plan.kernels

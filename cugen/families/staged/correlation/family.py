@@ -44,6 +44,9 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
         yield Refusal("has no reductions")
     yield from refuse_tunables(request, ())
     yield from placement_refusals(request)
+    for array in request.touched():
+        if array.memory.space in ("register", "shared") and array.role != "temporary":
+            yield Refusal(f"has no use for {array.name} in {array.memory.space} memory", f"arrays.{array.name}.memory")
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
             yield Refusal(f"takes no {key} sizes", f"schedule.{key}")
