@@ -27,7 +27,7 @@ from cugen.spec.rewriting import replaced
 from cugen.spec.types import BOOL, INT64
 
 CHUNK_MULTIPLE = 4096  # elements of a row: full vectors for all threads of a block
-_ONE = Const(1, INT64)
+_SINGLE_ELEMENT = Const(1, INT64)
 MIN_RUN_ELEMENTS = 32  # of a part of the contiguous index: one for each lane of a warp (heuristic)
 
 
@@ -90,7 +90,7 @@ class ReductionSplitter:
         unsplit = tuple(index for index in reduction.indices if index.name not in chunks.coordinates)
         conditions = [condition for condition in (chunks.in_range, where) if condition is not None]
         # A chunk of one element needs no loop, and its index is that of the chunk for all terms.
-        elements = () if unsplit and chunks.element.extent == _ONE else (chunks.element,)
+        elements = () if unsplit and chunks.element.extent == _SINGLE_ELEMENT else (chunks.element,)
         partial = replace(reduction, body=body, where=conjunction(conditions), indices=(*unsplit, *elements))
         indices = (chunks.number, *self.statement.indices)
         if not reduction.is_position:
@@ -118,7 +118,7 @@ class ReductionSplitter:
         chunk, count, is_even = self._chunk_length(index, total, multiple)
         number = IndexValue(self.part)
         position: Expr = Op("add", (Op("mul", (number, chunk), INT64), IndexValue(index.name)), INT64)
-        if chunk == _ONE:
+        if chunk == _SINGLE_ELEMENT:
             position = number
         in_range = None if is_even else Op("lt", (position, total), BOOL)
         coordinates = delinearised(position, tuple(origin.extent for origin in origins))

@@ -360,8 +360,8 @@ def _companions(expr: Expr) -> Iterator[tuple[Reduce, ...]]:
     operations = {r: {node for node in walk(r.body) if isinstance(node, Op)} for r in reductions}
     while len(reductions) > 1:
         first, *others = reductions
-        alike = (r for r in others if (r.indices, r.where) == (first.indices, first.where))
-        group = (first, *(r for r in alike if operations[r] & operations[first]))
+        same_range = (r for r in others if (r.indices, r.where) == (first.indices, first.where))
+        group = (first, *(r for r in same_range if operations[r] & operations[first]))
         if len(group) > 1:
             yield group
         reductions = {r: None for r in others if r not in group}

@@ -84,14 +84,14 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
         second = Local(lowering.names.allocate("surplus"), local.dtype)
     _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, second, home, others)
     loop = home.nodes.pop()
-    declared = (declare_accumulators(other, accumulator, accumulator) for other, accumulator in others)
+    declared = (declare_accumulators(companion, result, result) for companion, result in others)
     home.nodes += [
         *declare_accumulators(reduction, local, second),
         *(node for nodes in declared for node in nodes),
         loop,
     ]
-    for other, accumulator in others:
-        home.remember(other, accumulator)
+    for companion, result in others:
+        home.remember(companion, result)
     home.remember(reduction, local)
     return local
 
@@ -382,8 +382,8 @@ def _accumulate(
 
     def step(inner: Scope) -> None:
         term(reduction, local, second, inner)
-        for other, accumulator in others:
-            term(other, accumulator, accumulator, inner)
+        for companion, result in others:
+            term(companion, result, result, inner)
 
     _where(conditions, lowering, scope, step)
 
