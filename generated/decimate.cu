@@ -7,20 +7,22 @@
 // h         input, float32 [48]
 // y         output, float32 [300007], aligned to 16 bytes
 // launch    grid (586, 1, 1), block (128, 1, 1), 9100 bytes of shared memory; family correlation
-// bounds    10 of 10 accesses proved
-// analysis  sm_90: 8 accesses, 7 ideal, 1 costly
+// bounds    12 of 12 accesses proved
+// analysis  sm_90: 10 accesses, 9 ideal, 1 costly
 //           worst: x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16], 2 wavefronts, ideal 1; 1.94 on average
 //
 // Made by cugen 0.1.0 from decimate.yaml (hash 13fb659978f97da0) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   h[threadIdx.x]                                  4 sectors, ideal 4 (128 contiguous bytes)
-//   h_tile[threadIdx.x]                             1 wavefront, ideal 1 (conflict-free)
-//   x[position]                                     16 sectors, ideal 16 (512 contiguous bytes)
-//   x_tile[threadIdx.x + column / 16][column % 16]  1 wavefront, ideal 1 (odd pitch 17: 32 banks)
-//   h_tile[tap]                                     1 wavefront, ideal 1 (one word: broadcast)
-//   y[first_i]                                      16 sectors, ideal 16 (512 contiguous bytes)
-//   y[first_i + u]                                  1 sector, ideal 1 (uniform address)
+//   h[threadIdx.x]                                        4 sectors, ideal 4 (128 contiguous bytes)
+//   h_tile[threadIdx.x]                                   1 wavefront, ideal 1 (conflict-free)
+//   x[i_first + 4 * vector]                               16 sectors, ideal 16 (512 contiguous bytes)
+//   x[position]                                           never runs
+//   x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16]  1 wavefront, ideal 1 (conflict-free)
+//   x_tile[threadIdx.x + column / 16][column % 16]        1 wavefront, ideal 1 (odd pitch 17: 32 banks)
+//   h_tile[tap]                                           1 wavefront, ideal 1 (one word: broadcast)
+//   y[first_i]                                            16 sectors, ideal 16 (512 contiguous bytes)
+//   y[first_i + u]                                        1 sector, ideal 1 (uniform address)
 
 constexpr int N = 300007;
 constexpr int T = 48;
@@ -65,18 +67,22 @@ extern "C" __global__ void __launch_bounds__(128) decimate(
     const int i_first = blockIdx.x * 2048;
     // the block fills the tiles
     if (threadIdx.x < 48) {
-        h_tile[threadIdx.x] = threadIdx.x < T ? h[threadIdx.x] : 0.0f;
+        h_tile[threadIdx.x] = h[threadIdx.x];
     }
     for (int vector = threadIdx.x; vector < 523; vector += 128) {
-        const int position = i_first + 4 * vector;
-        Vector<float, 4> x4 = {};
-        if (position < 4 * N + T) {
-            x4 = load<4>(&x[position]);
-        }
-        #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-            // x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16]: 2 wavefronts, ideal 1; 1.94 on average
-            x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16] = x4.data[v];
+        if (i_first + 4 * vector + 3 < 4 * N + T) {
+            const auto x4 = load<4>(&x[i_first + 4 * vector]);
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                // x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16]: 2 wavefronts, ideal 1; 1.94 on average
+                x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16] = x4.data[v];
+            }
+        } else {
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                const int position = i_first + 4 * vector + v;
+                x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16] = position < 4 * N + T ? x[position] : 0.0f;
+            }
         }
     }
     __syncthreads();
