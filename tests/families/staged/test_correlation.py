@@ -9,6 +9,7 @@ from cugen.families.registry import families
 from cugen.families.staged.correlation.conditions import guard_of_all
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import integer, symbol
+from cugen.runtime.honesty import check_honesty
 
 FILTER = """
 params: {N: %s, T: %s}
@@ -292,3 +293,19 @@ def test_a_guard_of_all_values_is_that_of_the_nearest_to_a_limit():
 def test_the_family_comes_before_stencils():
     ranks = {family.name: family.rank for family in families()}
     assert ranks["gemm"] > ranks["correlation"] > ranks["stencil"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        filtered("sum(h[k] * x[2 * i + k], k)", n=301, taps=70),
+        LAGS % (1500, 40, "", "sum(x[b, t] * x[b, t + l], t, where=t + l < N)") + FORCED,
+        SIGNALS % (150, 3) + FORCED,
+    ],
+)
+def test_accesses_are_as_predicted_without_races(prove, text):
+    kernel = generate(load(f"cugen: 1\nkernel: k\n{text}"))
+    lines = kernel.access_lines()
+    assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
+    prove(text, races=True)
