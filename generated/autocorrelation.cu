@@ -5,14 +5,16 @@
 // x         input, float32 [30, 5000], aligned to 16 bytes
 // r         output, float32 [30, 100], aligned to 16 bytes
 // launch    grid (1, 30, 1), block (32, 1, 8), 9856 bytes of shared memory; family correlation
-// bounds    11 of 11 accesses proved
-// analysis  sm_90: 8 accesses, 8 ideal
+// bounds    13 of 13 accesses proved
+// analysis  sm_90: 10 accesses, 10 ideal
 //
 // Made by cugen 0.1.0 from autocorrelation.yaml (hash c3958207ed0a87ba) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
-//   x[blockIdx.y * N + n]                                 16 sectors, ideal 16 (512 contiguous bytes)
+//   x[blockIdx.y * N + t_first + 4 * vector]              16 sectors, ideal 16 (512 contiguous bytes)
 //   x_tile[vector + v / 4][v]                             1 wavefront, ideal 1 (odd pitch 5: 32 banks)
+//   x[blockIdx.y * N + n]                                 never runs
+//   x_tile[vector + v / 4][v]                             1 wavefront, ideal 1 (odd pitch 5: 30 banks)
 //   x_tile[threadIdx.x + threadIdx.z * 32 + 16 * t_window + column / 4][column % 4]
 //       1 wavefront, ideal 1 (odd pitch 5: 32 banks)
 //   x_tile[threadIdx.z * 32 + 16 * t_window + tap / 4][tap % 4]
@@ -77,14 +79,18 @@ extern "C" __global__ void __launch_bounds__(256) autocorrelation(
     }
     for (int t_first = 0; t_first < N; t_first += 1024) {
         for (int vector = threadIdx.x + threadIdx.z * 32; vector < 288; vector += 256) {
-            const int n = t_first + 4 * vector;
-            Vector<float, 4> x4 = {};
-            if (n < N) {
-                x4 = load<4>(&x[blockIdx.y * N + n]);
-            }
-            #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                x_tile[vector + v / 4][v] = x4.data[v];
+            if (t_first + 4 * vector + 3 < N) {
+                const auto x4 = load<4>(&x[blockIdx.y * N + t_first + 4 * vector]);
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    x_tile[vector + v / 4][v] = x4.data[v];
+                }
+            } else {
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    const int n = t_first + 4 * vector + v;
+                    x_tile[vector + v / 4][v] = n < N ? x[blockIdx.y * N + n] : 0.0f;
+                }
             }
         }
         __syncthreads();

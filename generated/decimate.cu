@@ -1,29 +1,30 @@
-// decimate: A low-pass filter of 48 taps at every fourth sample; register windows of a
+// decimate: A low-pass filter of 32 taps at every fourth sample; register windows of a
 // thread's results slide along a tile
 //
 // computes  y[i] = sum(h[k] * x[4 * i + k], k)
-// params    N = 300007, T = 48
-// x         input, float32 [1200076], aligned to 16 bytes
-// h         input, float32 [48]
+// params    N = 300007, T = 32
+// x         input, float32 [1200060], aligned to 16 bytes
+// h         input, float32 [32]
 // y         output, float32 [300007], aligned to 16 bytes
-// launch    grid (586, 1, 1), block (128, 1, 1), 9100 bytes of shared memory; family correlation
-// bounds    10 of 10 accesses proved
-// analysis  sm_90: 8 accesses, 7 ideal, 1 costly
+// launch    grid (586, 1, 1), block (128, 1, 1), 8968 bytes of shared memory; family correlation
+// bounds    12 of 12 accesses proved
+// analysis  sm_90: 10 accesses, 8 ideal, 2 costly
 //           worst: x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16], 2 wavefronts, ideal 1; 1.94 on average
 //
-// Made by cugen 0.1.0 from decimate.yaml (hash 13fb659978f97da0) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from decimate.yaml (hash 2aa93fd33c8de8b3) for sm_90. Edit the spec, not this file.
 //
 // Ideal accesses, without a remark in the code:
 //   h[threadIdx.x]                                  4 sectors, ideal 4 (128 contiguous bytes)
 //   h_tile[threadIdx.x]                             1 wavefront, ideal 1 (conflict-free)
-//   x[position]                                     16 sectors, ideal 16 (512 contiguous bytes)
+//   x[i_first + 4 * vector]                         16 sectors, ideal 16 (512 contiguous bytes)
+//   x[position]                                     never runs
 //   x_tile[threadIdx.x + column / 16][column % 16]  1 wavefront, ideal 1 (odd pitch 17: 32 banks)
 //   h_tile[tap]                                     1 wavefront, ideal 1 (one word: broadcast)
 //   y[first_i]                                      16 sectors, ideal 16 (512 contiguous bytes)
 //   y[first_i + u]                                  1 sector, ideal 1 (uniform address)
 
 constexpr int N = 300007;
-constexpr int T = 48;
+constexpr int T = 32;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
@@ -65,24 +66,29 @@ extern "C" __global__ void __launch_bounds__(128) decimate(
     const float* __restrict__ h,
     float* __restrict__ y)
 {
-    __shared__ __align__(16) float h_tile[48];
-    __shared__ __align__(16) float x_tile[131][17];
+    __shared__ __align__(16) float h_tile[32];
+    __shared__ __align__(16) float x_tile[130][17];
 
     const int i_first = blockIdx.x * 2048;
     // the block fills the tiles
-    if (threadIdx.x < 48) {
-        h_tile[threadIdx.x] = threadIdx.x < T ? h[threadIdx.x] : 0.0f;
+    if (threadIdx.x < 32) {
+        h_tile[threadIdx.x] = h[threadIdx.x];
     }
-    for (int vector = threadIdx.x; vector < 523; vector += 128) {
-        const int position = i_first + 4 * vector;
-        Vector<float, 4> x4 = {};
-        if (position < 4 * N + T) {
-            x4 = load<4>(&x[position]);
-        }
-        #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-            // x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16]: 2 wavefronts, ideal 1; 1.94 on average
-            x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16] = x4.data[v];
+    for (int vector = threadIdx.x; vector < 519; vector += 128) {
+        if (i_first + 4 * vector + 3 < 4 * N + T) {
+            const auto x4 = load<4>(&x[i_first + 4 * vector]);
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                // x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16]: 2 wavefronts, ideal 1; 1.94 on average
+                x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16] = x4.data[v];
+            }
+        } else {
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                const int position = i_first + 4 * vector + v;
+                // x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16]: 2 wavefronts, ideal 1; 1.5 on average
+                x_tile[(4 * vector + v) / 16][(4 * vector + v) % 16] = position < 4 * N + T ? x[position] : 0.0f;
+            }
         }
     }
     __syncthreads();
@@ -95,13 +101,13 @@ extern "C" __global__ void __launch_bounds__(128) decimate(
     for (int u = 0; u < 4; ++u) {
         sum4.data[u] = 0.0f;
     }
-    float x_window[60];
+    float x_window[44];
     #pragma unroll
-    for (int column = 0; column < 60; ++column) {
+    for (int column = 0; column < 44; ++column) {
         x_window[column] = x_tile[threadIdx.x + column / 16][column % 16];
     }
     #pragma unroll
-    for (int tap = 0; tap < 48; ++tap) {
+    for (int tap = 0; tap < 32; ++tap) {
         const float h_k = h_tile[tap];
         #pragma unroll
         for (int u = 0; u < 4; ++u) {

@@ -1,14 +1,14 @@
-// decimate: A low-pass filter of 48 taps at every fourth sample; register windows of a
+// decimate: A low-pass filter of 32 taps at every fourth sample; register windows of a
 // thread's results slide along a tile
 //
 // computes  y[i] = sum(h[k] * x[4 * i + k], k)
-// params    N = 300007, T = 48
-// x         input, float32 [1200076], aligned to 16 bytes
-// h         input, float32 [48]
+// params    N = 300007, T = 32
+// x         input, float32 [1200060], aligned to 16 bytes
+// h         input, float32 [32]
 // y         output, float32 [300007], aligned to 16 bytes
-// launch    grid (586, 1, 1), block (128, 1, 1), 9100 bytes of shared memory; family correlation
+// launch    grid (586, 1, 1), block (128, 1, 1), 8968 bytes of shared memory; family correlation
 //
-// Made by cugen 0.1.0 from decimate.yaml (hash 13fb659978f97da0) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from decimate.yaml (hash 2aa93fd33c8de8b3) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

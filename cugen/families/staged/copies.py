@@ -22,7 +22,7 @@ from cugen.plan.memory import ADDRESSED, Access, Array, row_major
 from cugen.plan.nodes import Comparison, Copy, For, Guard, If, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, integer
+from cugen.plan.symbols import FloorDiv, Integer, Range, integer
 from cugen.spec.expressions import Boundary, Const, Local, Read
 from cugen.spec.model import Memory
 
@@ -187,12 +187,14 @@ def _by_rows(
 ) -> tuple[Node, ...]:
     """A loop per dimension: x threads along the rows, y threads over them."""
     loops: list[Loop | Guard | None] = []
+    inside: dict[sympy.Symbol, Range] = {}  # threads that copy an element, where others are idle
     subscripts: list[Integer] = []
     for dimension, count in enumerate(counts):
         axis, size = axes.get(dimension, ("", 1))
         first = thread(axis, size, lowering) if axis else integer(0)
         if size >= count > 1:
             loops.append(Guard((Comparison(first, "<", integer(count)),)) if size > count else None)
+            inside[first] = (0, count - 1)
             subscripts.append(first)
             continue
         name = ("column", "row", "plane")[min(len(counts) - 1 - dimension, 2)]
@@ -200,8 +202,11 @@ def _by_rows(
         loops.append(Loop(replace(index, definition=first), first, integer(count), size))
         subscripts.append(index.symbol)
     scope = Scope()
+    ranges = {symbol: lowering.ranges[symbol] for symbol in inside}
+    lowering.ranges.update(inside)
     for staged in tiles:
         _copy(lowering, staged, tuple(subscripts), scope)
+    lowering.ranges.update(ranges)
     nodes = tuple(scope.nodes)
     for loop in reversed(loops):
         if isinstance(loop, Loop):

@@ -9,6 +9,7 @@ from cugen.families.registry import families
 from cugen.families.staged.correlation.conditions import guard_of_all
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import integer, symbol
+from cugen.runtime.honesty import check_honesty
 
 FILTER = """
 params: {N: %s, T: %s}
@@ -236,6 +237,23 @@ def test_placements_are_left_to_others(planned, space):
     assert planned(placed).family != "correlation"
 
 
+@pytest.mark.parametrize("boundary", ["", "clamp", "zero"])
+def test_tiles_are_filled_by_vectors_whatever_the_length(made, boundary):
+    offset = " - 19" if boundary else ""
+    text = filtered(f"sum(h[k] * x[2 * i + k{offset}], k)", n=100_001, length="2 * N + T + 3", boundary=boundary)
+    assert "load<4>(&x[" in made(text).source
+
+
+@pytest.mark.parametrize("lags", [2, 40])
+def test_blocks_have_whole_warps_that_the_device_allows(planned, lags):
+    for rank in (1, 2):
+        text = LAGS % (2048, lags, "", "sum(x[b, t] * x[b, t + l], t, where=t + l < N)") + FORCED
+        text = text if rank == 2 else text.replace("B, ", "").replace("b, ", "").replace("params: {B: 3, ", "params: {")
+        x, y, z = planned(text).block
+        assert z <= 64
+        assert x * y * z % 32 == 0
+
+
 def test_few_results_have_parts_of_the_terms(made):
     text = LAGS % (400_000, 64, "", "sum(x[b, t] * x[b, t + l], t, where=t + l < N)")
     kernels = made(text).plan.kernels
@@ -275,3 +293,19 @@ def test_a_guard_of_all_values_is_that_of_the_nearest_to_a_limit():
 def test_the_family_comes_before_stencils():
     ranks = {family.name: family.rank for family in families()}
     assert ranks["gemm"] > ranks["correlation"] > ranks["stencil"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        filtered("sum(h[k] * x[2 * i + k], k)", n=301, taps=70),
+        LAGS % (1500, 40, "", "sum(x[b, t] * x[b, t + l], t, where=t + l < N)") + FORCED,
+        SIGNALS % (150, 3) + FORCED,
+    ],
+)
+def test_accesses_are_as_predicted_without_races(prove, text):
+    kernel = generate(load(f"cugen: 1\nkernel: k\n{text}"))
+    lines = kernel.access_lines()
+    assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
+    prove(text, races=True)

@@ -17,6 +17,7 @@ from cugen.families.staged.walk import Walk
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.grid import MAX_BLOCK_Z
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.request import Refusal, Request
 from cugen.spec import expressions as spec
@@ -69,7 +70,7 @@ def choose_configs(
     configs: list[tuple[float, CorrelationConfig]] = []
     reason = Refusal("its windows don't fit registers")
     for outputs, taps in _window_sizes(request, correlation):
-        threads = _threads(request, correlation, order, outputs)
+        threads = threads_of(request, correlation, order, outputs)
         for slices in _slices(request, correlation, threads, taps):
             config = _config(request, correlation, order, (outputs, taps), threads, slices)
             if isinstance(config, Refusal):
@@ -127,7 +128,9 @@ def _config(
     return reason
 
 
-def _threads(request: Request, correlation: Correlation, order: tuple[spec.Index, ...], outputs: int) -> dict[str, int]:
+def threads_of(
+    request: Request, correlation: Correlation, order: tuple[spec.Index, ...], outputs: int
+) -> dict[str, int]:
     """Threads along the rows, and of windows of several rows along these."""
     extents = list(map(request.context.planned_extent, order))
     columns = power_of_two(-(-extents[0] // outputs))
@@ -152,11 +155,12 @@ def _overlaps(request: Request, correlation: Correlation, read: SlidingRead, ind
 
 def _slices(request: Request, correlation: Correlation, threads: Mapping[str, int], taps: int) -> Iterator[int]:
     """Numbers of slices of a block: rows of threads that share the windows of a tile."""
-    slices, windows = 1, request.context.max_extent(correlation.term) // taps
-    yield slices
-    while len(threads) == 1 and 2 * slices * math.prod(threads.values()) <= MAX_THREADS and 2 * slices <= windows:
-        slices *= 2
+    max_slices = min(MAX_THREADS // math.prod(threads.values()), MAX_BLOCK_Z)
+    max_slices = min(max_slices, request.context.max_extent(correlation.term) // taps) if len(threads) == 1 else 1
+    slices = 1
+    while slices == 1 or slices <= max_slices:
         yield slices
+        slices *= 2
 
 
 def _walks(request: Request, correlation: Correlation, taps: int, slices: int) -> Iterator[Walk]:
@@ -207,12 +211,9 @@ def _with_sliding_side(request: Request, correlation: Correlation, config: Corre
     dimension, walk = config.dimensions[tile.array], config.walk
     windows = [w for w in config.windows if w.first.read in tile.reads]
     terms = walk.step if walk.index == correlation.term else request.context.max_extent(correlation.term)
-    thread_stride = config.thread_stride(tile.array)
     terms = -(-terms // config.taps) * config.taps
     width = MAX_ACCESS_BYTES // request.context.arrays[tile.array].dtype.bytes
-    side = sliding_side(
-        windows, tile.sides[dimension], config.staged.span(correlation.along), terms, thread_stride, width
-    )
+    side = sliding_side(windows, tile.sides[dimension], config.staged.span(correlation.along), terms, width)
     return replace(tile, sides=(*tile.sides[:dimension], side, *tile.sides[dimension + 1 :]))
 
 

@@ -34,7 +34,7 @@ def term_operations(request: Request, correlation: Correlation) -> int:
 
 def cycles(request: Request, correlation: Correlation, config: CorrelationConfig) -> float:
     """Cycles of a multiprocessor for a term of an output: instructions, or wavefronts of shared memory, as many times
-    as too few threads, and those without outputs, leave it idle."""
+    as too few threads, lanes without a thread and threads without outputs leave it idle."""
     staged, terms = config.staged, config.outputs * config.taps
     loads = _loads(request, correlation, config)
     operations = term_operations(request, correlation) * terms
@@ -49,9 +49,10 @@ def cycles(request: Request, correlation: Correlation, config: CorrelationConfig
         extent = max(request.context.planned_extent(index), 1)
         blocks *= -(-extent // staged.span(index.name))
         computed *= -(-extent // staged.span(index.name)) * staged.span(index.name) / extent
-    warps = blocks * max(math.prod(staged.block) // WARP_SIZE, 1)
-    idle = max(1.0, WARPS_TO_FILL * PLANNING_DEVICE.sms / warps)
-    return max(issued, loads) / terms * idle * computed
+    of_block = -(-math.prod(staged.block) // WARP_SIZE)
+    lanes = math.prod(staged.block) / (of_block * WARP_SIZE)
+    idle = max(1.0, WARPS_TO_FILL * PLANNING_DEVICE.sms / (blocks * of_block))
+    return max(issued, loads) / terms * idle * computed / lanes
 
 
 def _loads(request: Request, correlation: Correlation, config: CorrelationConfig) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cugen.families.staged.correlation.config import MAX_THREADS, OUTPUTS
+from cugen.families.staged.correlation.config import threads_of
 from cugen.families.staged.correlation.recognition import recognise, unasked_refusals
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.pieces.elementwise import IN_MEMORY
@@ -16,6 +16,7 @@ from cugen.spec.expressions import IndexValue
 from cugen.spec.model import Schedule
 
 NAME = "correlation"
+OUTPUTS_PER_THREAD = 4  # of blocks that are counted (heuristic)
 BLOCKS_PER_SM = 2  # that parts are made for (heuristic)
 MIN_PARTS = 4  # fewer save less than a second launch takes (heuristic)
 MIN_TERMS_PER_PART = 1 << 11  # that outweigh the partial results of a block's slices (heuristic)
@@ -34,10 +35,9 @@ def split(single: Single) -> Steps | None:
     correlation = recognise(request.with_statements(unfused), order)
     if isinstance(correlation, Refusal) or any(unasked_refusals(request, correlation)):
         return None
-    row, *others = map(context.max_extent, order)
-    # With slices a block of MAX_THREADS has a warp along the row.
-    per_block = min(OUTPUTS[0] * MAX_THREADS, max(row, 1))
-    blocks = math.prod(others) * -(-row // per_block)
+    threads = threads_of(request, correlation, order, OUTPUTS_PER_THREAD)
+    spans = (threads.get(index.name, 1) * (OUTPUTS_PER_THREAD if index == order[0] else 1) for index in order)
+    blocks = math.prod(-(-max(context.max_extent(i), 1) // span) for i, span in zip(order, spans, strict=True))
     terms = math.prod(map(context.max_extent, correlation.indices))
     parts = min(BLOCKS_PER_SM * PLANNING_DEVICE.sms // blocks, terms // MIN_TERMS_PER_PART)
     if parts < MIN_PARTS or (single.is_specialised(request) and single.first_family(request) != NAME):

@@ -20,8 +20,8 @@ from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
-from cugen.plan.memory import ADDRESSED, Access, Array, Element, row_major
-from cugen.plan.nodes import Assign, Copy, For, If, Let, Load, Loop, Store
+from cugen.plan.memory import ADDRESSED, Access, Array, row_major
+from cugen.plan.nodes import Comparison, Copy, For, Guard, If, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, floor_quotient, integer
@@ -122,14 +122,13 @@ class SlidingTile(StagedTile):
         return Access(self.array, self.subscripts_of(tuple(subscripts[: self._position]), element), "load")
 
 
-def sliding_side(windows: Sequence[Windows], side: Side, span: int, terms: int, thread_stride: int, width: int) -> Side:
-    """The side of a tile with all elements that `span` outputs read for so many terms: from where the first window of a
-    thread begins a row of `thread_stride` elements, whole vectors of `width`."""
+def sliding_side(windows: Sequence[Windows], side: Side, span: int, terms: int, width: int) -> Side:
+    """The side of a tile with all elements that `span` outputs read for so many terms: whole vectors of `width`."""
     reads = [read for window in windows for read in window.reads]
     low = min(side.low, *(read.offset + min(read.step * (terms - 1), 0) for read in reads))
-    low -= (low - windows[0].low) % thread_stride
     ends = (read.offset + read.scale * (span - 1) + max(read.step * (terms - 1), 0) for read in reads)
     high = max(side.low + side.count - 1, *ends)
+    low -= low % width
     return Side(side.steps, low, -(-(high - low + 1) // width) * width)
 
 
@@ -183,12 +182,12 @@ def fill_sliding_tile(
 
 
 def _vector_width(tile: SlidingTile, source: Array, context: Context) -> int:
-    """The elements of a vector by which rows are copied: all are aligned, and none is partly outside."""
-    if source.space not in ADDRESSED or tile.read.boundary != Boundary("zero"):
+    """The elements of a vector by which rows are copied: all are aligned."""
+    if source.space not in ADDRESSED or (tile.read.boundary != Boundary("zero") and len(tile.row_counts) > 1):
         return 1
     side, fields = tile.tile.sides[tile.dimension], math.prod(tile.row_counts[1:])
     first = math.gcd(side.low, *(step for _, step in side.steps)) * fields
-    strides = (divisor(stride, context) for stride in (source.shape[-1], *source.strides[:-1]))
+    strides = (divisor(stride, context) for stride in source.strides[:-1])
     widest = math.gcd(MAX_ACCESS_BYTES // source.dtype.bytes, first, *strides)
     return widest if math.prod(tile.counts) >= widest else 1
 
@@ -202,31 +201,46 @@ def _fill_row(
     width: int,
     scope: Scope,
 ) -> None:
-    """Copies an element of a row, or a vector, which is stored by elements; zeros outside of the source."""
-    read = tile.read
+    """Copies an element of a row, or a vector, which is stored by elements: where it is partly outside of the source,
+    it is loaded by elements, too."""
     position = dict(zip(tile.dimensions, outer, strict=False))
-    subscripts = (
-        *(tile.origin[d] + position.get(d, integer(0)) for d in range(tile.dimension)),
-        tile.first_of_row() + element,
-    )
-    subscripts, guard, otherwise = within(lowering, read, subscripts, source, scope)
-    load = Access(source, subscripts, "load", width)
+    rows = tuple(tile.origin[d] + position.get(d, integer(0)) for d in range(tile.dimension))
+    first = tile.first_of_row() + element
     if width == 1:
-        target = Access(tile.array, tile.subscripts_of(outer, element), "store")
-        if guard is None or not isinstance(otherwise, Const) or otherwise.value == 0:
-            scope.nodes.append(Copy(target, load, guard))
-            return
-        value = Local(lowering.names.allocate(f"{source.name}_value"), read.dtype)
-        scope.nodes += [Load(value, load, guard, otherwise), Store(target, value)]
+        scope.nodes += _copied(lowering, tile, source, (*rows, first), outer, element, scope)
         return
-    vector = vector_of(source, source.name, width, lowering)
-    if guard is None:
-        scope.nodes.append(Load(vector, load))
-    else:
-        scope.nodes += [
-            Let(vector, Const(0, vector.dtype), mutable=True),
-            If(guard, (Assign(vector, Element.of(load)),)),
-        ]
     v = shared_loop_variable("v", (0, width - 1), lowering)
+    vector = vector_of(source, source.name, width, lowering)
     target = Access(tile.array, tile.subscripts_of(outer, element + v.symbol), "store")
-    scope.nodes.append(unrolled(v, (Store(target, vector.component(v.symbol)),)))
+    whole = (
+        Load(vector, Access(source, (*rows, first), "load", width)),
+        unrolled(v, (Store(target, vector.component(v.symbol)),)),
+    )
+    of_rows = lowering.inside(rows, source.shape[:-1]).terms
+    last = Comparison(first + width - 1, "<", source.shape[-1])
+    terms = (*of_rows, *lowering.needed(Guard((Comparison(first, ">=", integer(0)), last))).terms)
+    if not terms:
+        scope.nodes += whole
+        return
+    single = Scope(scope, certain=False)
+    single.nodes += _copied(lowering, tile, source, (*rows, first + v.symbol), outer, element + v.symbol, single)
+    scope.nodes.append(If(Guard(terms), whole, (unrolled(v, single.nodes),)))
+
+
+def _copied(
+    lowering: Lowering,
+    tile: SlidingTile,
+    source: Array,
+    subscripts: tuple[Integer, ...],
+    outer: tuple[Integer, ...],
+    element: Integer,
+    scope: Scope,
+) -> tuple[Node, ...]:
+    """The copy of an element of a row; those outside of the source get the value of its boundary."""
+    subscripts, guard, otherwise = within(lowering, tile.read, subscripts, source, scope)
+    load = Access(source, subscripts, "load")
+    target = Access(tile.array, tile.subscripts_of(outer, element), "store")
+    if guard is None or not isinstance(otherwise, Const) or otherwise.value == 0:
+        return (Copy(target, load, guard),)
+    value = Local(lowering.names.allocate(f"{source.name}_value"), tile.read.dtype)
+    return Load(value, load, guard, otherwise), Store(target, value)
