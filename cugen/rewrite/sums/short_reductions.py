@@ -101,9 +101,16 @@ def _is_short(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
 
 
 def _is_of_elements(reduction: Reduce) -> bool:
-    """Whether all reads are at bare indices."""
+    """Whether all reads are at bare indices, or at subscripts that are numbers once the reduction is unrolled."""
     reads = (node for node in walk(reduction.body) if isinstance(node, Read))
-    return all(isinstance(subscript, IndexValue | Const) for read in reads for subscript in read.subscripts)
+    return all(_is_bare(sub, reduction, read) for read in reads for sub in read.subscripts)
+
+
+def _is_bare(sub: Expr, reduction: Reduce, read: Read) -> bool:
+    if isinstance(sub, IndexValue | Const):
+        return True
+    is_inside = read.boundary is None and not read.exact and not any(isinstance(node, Read) for node in walk(sub))
+    return is_inside and free_indices(sub) <= {index.name for index in reduction.indices}
 
 
 def _is_unguarded(reduction: Reduce) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
-from cugen.families.registry import families
+from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
-from cugen.plan.request import Request
+from cugen.plan.request import Group, Request
 from cugen.rewrite.grouping import Grouping, inlined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, has_no_more_elements
 from cugen.rewrite.schedules import schedule_of
@@ -17,6 +17,7 @@ from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.single_statements import (
     Target,
+    is_placed,
     is_taken,
     schedules_of_steps,
     single_of,
@@ -189,11 +190,25 @@ def _separated(spec: Spec, grouping: Grouping, origins: Mapping[str, Target]) ->
 
 
 def _mixed_statements(context: Context) -> dict[tuple[str, tuple[Expr, ...]], None]:
-    """Targets and subscripts of the statements in mixed groups: they are not split."""
+    """Targets and subscripts of the statements in mixed groups, and in those that alone honour placements: they are not
+    split."""
     if len(context.spec.statements) < 2:
         return {}
-    groups = group(context).groups
-    return {(s.target, s.subscripts): None for g in groups if g.mixed for s in g.statements}
+    grouping = group(context)
+    whole = (g for g in grouping.groups if g.mixed or _is_placed_together(g, grouping.stored, context))
+    return {(s.target, s.subscripts): None for g in whole for s in g.statements}
+
+
+def _is_placed_together(joined: Group, stored: tuple[str, ...], context: Context) -> bool:
+    """Whether a family other than the general ones takes statements that read placed arrays together, and not all of
+    them alone."""
+    spec = context.spec
+    if len(joined.statements) < 2 or not any(is_placed(statement, spec) for statement in joined.statements):
+        return False
+    schedule = with_current_names(schedule_of(spec, joined.statements), families())
+    request = Request("", joined, context, schedule, target(spec.target), stored)
+    alone = (single_of(statement, context).request() for statement in joined.statements)
+    return is_specialised(request) and not all(map(is_specialised, alone))
 
 
 def _with_adjacent_steps(statements: list[Statement], steps: Mapping[str, None]) -> list[Statement]:

@@ -217,3 +217,26 @@ def test_sums_of_longer_rows_stay_loops() -> None:
     )
     (spec,) = load_text(text.replace("{k: 3}", "{k: 8}") % 100_003)
     assert generate(spec, analysis=False).plan.kernels[0].family == "reduce"
+
+
+DETERMINANTS = """cugen: 1
+kernel: determinants
+params: {M: %s}
+arrays:
+  a: {shape: [M, 3, 3], dtype: float32}
+  y: {shape: [M], dtype: float32}
+compute: |
+  y[m] = sum(a[m, 0, k] * (a[m, 1, (k + 1) %% 3] * a[m, 2, (k + 2) %% 3]
+    - a[m, 1, (k + 2) %% 3] * a[m, 2, (k + 1) %% 3]), k)
+"""
+
+
+def test_sums_at_rotated_indices_are_terms_that_read_vectors() -> None:
+    kernel = generate(load_text(DETERMINANTS % 3_000_000)[0], analysis=False)
+    (launch,) = kernel.plan.kernels
+    assert launch.family == "map"
+    assert {access.width for access in accesses(launch.body) if access.array.symbol == "a"} == {2}
+
+
+def test_sums_at_rotated_indices_are_right() -> None:
+    assert passes(generate(load_text(DETERMINANTS % 41)[0], analysis=False))

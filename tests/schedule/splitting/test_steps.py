@@ -102,3 +102,23 @@ def test_the_same_without_a_boundary_is_an_implicit_gemm():
 def test_a_family_that_the_schedule_names_computes_a_split_mean(family):
     kernel = kernel_of(SPLIT_MEAN + f"schedule: {{family: {family}}}\n")
     assert set(families_of(kernel)) == {family}
+
+
+PLACED_ROWS = """
+cugen: 1
+kernel: log_of_sums
+params: {M: 16384, N: %s}
+arrays:
+  x: {shape: [M, N], dtype: float32, memory: %s}
+  y: {shape: [M], dtype: float32}
+compute: |
+  largest[i] = max(x[i, j], j)
+  y[i] = largest[i] + log(sum(exp(x[i, k] - largest[i]), k))
+"""
+
+
+@pytest.mark.parametrize("space", ["shared", "register"])
+def test_statements_that_only_together_honour_a_placement_are_not_split(space):
+    """Each alone reads an element of a row once, and no family would have it in shared memory."""
+    (spec,) = load_text(PLACED_ROWS % (1200, space))
+    assert [launch.family for launch in generate(spec, remarks="none").plan.kernels] == ["rowwise"]
