@@ -187,7 +187,8 @@ def test_components_of_one_result_share_a_thread(prove, planned, of_x, of_h, val
     [
         (filtered("sum(h[k] * x[4 * i + k], k)", n=1_000_000), "correlation"),
         (filtered("sum(h[k] * x[i + k], k)", n=1_000_000, taps=1000), "correlation"),
-        (filtered("sum(h[k] * x[i + k], k)", n=1_000_000, taps=15), "stencil"),
+        (filtered("sum(h[k] * x[i + k], k)", n=1_000_000, taps=50), "stencil"),
+        (filtered("sum(h[k] * x[2 * i + k], k)", n=1_000_000, taps=20), "correlation"),
         (filtered("sum(h[k] * x[64 * i + k], k)", length="64 * N + T"), "reduce"),
         (IMAGE % (3000, 5, 5, "float32", "float32", "float32", "sum(x[i + u, j + v] * w[u, v], u, v)"), "stencil"),
         (IMAGE % (3000, 20, 20, "uint8", "uint8", "int32", "sum(x[i + u, j + v] * w[u, v], u, v)"), "correlation"),
@@ -220,18 +221,18 @@ def test_indices_of_extent_one_change_nothing(planned, prove, shape, index):
 params: {N: %d}
 arrays:
   x: {shape: [%s], dtype: float32, boundary: zero}
-  h: {shape: [33], dtype: float32}
+  h: {shape: [65], dtype: float32}
   y: {shape: [%s], dtype: float32}
 compute: y[%s] = sum(x[%s] * h[r], r)
 """
-    read = index.replace("n", "n + r - 16")
+    read = index.replace("n", "n + r - 32")
     assert planned(text % (4_000_000, shape, shape, index, read)).family == "correlation"
     prove(text % (1237, shape, shape, index, read))
 
 
 @pytest.mark.parametrize("space", ["shared", "register"])
 def test_placements_are_left_to_others(planned, space):
-    text = filtered("sum(h[k] * x[i + k], k)", taps=20).replace(FORCED, "")
+    text = filtered("sum(h[k] * x[i + k], k)", taps=60).replace(FORCED, "")
     placed = text.replace("h: {shape: [T], dtype: float32", f"h: {{shape: [T], dtype: float32, memory: {space}")
     assert planned(text).family == "correlation"
     assert planned(placed).family != "correlation"

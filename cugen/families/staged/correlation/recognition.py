@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from cugen.plan.symbols import Integer
 from cugen.spec.expressions import Expr, Index, Read, Reduce, free_indices, walk
 
 MIN_TERMS = 16  # along rows, unasked: `stencil` has fewer in the registers of a thread at once (heuristic)
+MIN_ADJACENT_TERMS = 56  # of windows of adjacent elements, unasked: `stencil` is as fast with fewer (measured on H200)
 MIN_SHARED = 4  # outputs that read an element, unasked: `reduce` loads it for each (heuristic)
 
 
@@ -30,6 +32,11 @@ class SlidingRead:
     step: int
     offset: int
     origin: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_adjacent(self) -> bool:
+        """Whether adjacent outputs and terms read adjacent elements."""
+        return self.scale == abs(self.step) == 1 and self.dimension == len(self.read.subscripts) - 1
 
     @property
     def others(self) -> tuple[Expr, ...]:
@@ -87,6 +94,9 @@ def unasked_refusals(request: Request, correlation: Correlation) -> Iterator[Ref
     terms = request.context.planned_extent(correlation.term)
     if terms < MIN_TERMS:
         yield Refusal(f"slides along {correlation.term.name} of {terms} values; unasked it has at least {MIN_TERMS}")
+    all_terms = math.prod(request.context.planned_extent(index) for index in correlation.indices)
+    if all_terms < MIN_ADJACENT_TERMS and all(read.is_adjacent for read in correlation.reads):
+        yield Refusal(f"sums {all_terms} adjacent elements; unasked it has at least {MIN_ADJACENT_TERMS} of them")
     for read in correlation.reads:
         if terms * abs(read.step) < MIN_SHARED * read.scale:
             yield Refusal(f"fewer than {MIN_SHARED} outputs share an element of {read.read.array}")
