@@ -162,6 +162,20 @@ def test_k_is_split_until_the_grid_fills_the_device(made):
 # Results
 
 
+@pytest.mark.parametrize(
+    ("k", "dtype", "family"),
+    [
+        (4097, "float32", "reduce"),
+        (4098, "float32", "skinny"),
+        (4098, "bfloat16", "reduce"),
+        (4100, "bfloat16", "skinny"),
+    ],
+)
+def test_a_row_by_columns_that_begin_anywhere_is_left_to_reductions(made, k, dtype, family):
+    text = automatic(skinny_gemm(m=1, k=k, n=4097, dtype=dtype))
+    assert made(text).plan.kernels[0].family == family
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize("sizes", [(3, 130, 67), (8, 512, 100)])

@@ -38,6 +38,9 @@ from cugen.spec.types import BOOL, INT64
 # Rows up to which, and bytes of B below which, tiles of wgmma aren't taken. With 8 rows and 8 to 235 MB they were 1.3
 # to 1.6 times as fast, with one row as fast (on an H100, in bfloat16).
 _MAX_FMA_M, _MIN_WGMMA_BYTES = 2, 1 << 22
+# Of B along k: 4097 columns of 4097 elements that begin anywhere take 33 us by single elements, 20 us by `reduce` in
+# float32, and 31 and 16 us in bfloat16 (on an H200).
+_MIN_VECTOR_BYTES = 8
 
 
 def match(request: Request) -> Match | Refusals:
@@ -49,7 +52,8 @@ def match(request: Request) -> Match | Refusals:
     if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
         reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
     if _is_faster_by_rows(request, gemm):
-        reasons.append(Refusal("unasked, leaves to `reduce` few columns along a K that is known at launch only"))
+        reason = "unasked, leaves to `reduce` columns that begin anywhere, and few along a K that is known at launch"
+        reasons.append(Refusal(reason))
     if _is_faster_by_tiles(request, gemm):
         reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
     if reasons:
@@ -61,12 +65,15 @@ def match(request: Request) -> Match | Refusals:
 
 
 def _is_faster_by_rows(request: Request, gemm: SkinnyGemm) -> bool:
-    """Whether the spec leaves the family open, and a GEMV would idle for want of split-K, which needs a static K: a
-    reduction has vectors of columns that begin anywhere, and parts of them."""
+    """Whether the spec leaves the family open, and a GEMV would load single elements, or idle for want of split-K,
+    which needs a static K: a reduction has vectors of columns that begin anywhere, and parts of them."""
     if request.schedule.family is not None or request.schedule.tunables:
         return False
-    is_dynamic = gemm.context.static_extent(gemm.k) is None
-    return is_dynamic and gemm.is_k_major and gemm.m_extent == 1 and not fills_device(gemm, 4)
+    if not gemm.is_k_major or gemm.m_extent > 1:
+        return False
+    vector_bytes = gemm.vector_width(gemm.b, gemm.k) * gemm.array(gemm.b).dtype.bytes
+    is_idle = gemm.context.static_extent(gemm.k) is None and not fills_device(gemm, 4)
+    return is_idle or vector_bytes < _MIN_VECTOR_BYTES
 
 
 def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
