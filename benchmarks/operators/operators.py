@@ -1,6 +1,6 @@
 """Times operators of neural networks and of numerical work on the GPU, interleaved with PyTorch's functions.
 
-    python -m benchmarks.operators.operators docs/results/operators_h100.json [--seconds 240] [--resume]
+    python -m benchmarks.operators.operators docs/results/operators_h200.json [--seconds 240] [--resume]
     python -m benchmarks.operators.operators_page
 
 The operators are those of `operator_cases/`, at full size. Convolutions have two peers of PyTorch, without and with

@@ -15,7 +15,7 @@ from benchmarks.operators.operator_cases import operators
 from benchmarks.timing.page_parts import Row, contenders, heading, mean_and_worst, replaced, share, us, write
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "results" / "operators_h100.json"
+RESULTS = ROOT / "docs" / "results" / "operators_h200.json"
 PAGE = ROOT / "docs" / "measurements.md"
 PEERS = ("torch", "cudnn.benchmark", "torch.compile")
 SLOW = 0.5  # of the fastest peer's speed
