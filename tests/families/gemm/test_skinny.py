@@ -46,7 +46,7 @@ def grid(kernel: Kernel) -> list[int]:
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(("m", "family"), [(1, "skinny"), (2, "skinny"), (8, "skinny"), (9, "gemm"), (16, "gemm")])
 def test_more_than_8_rows_are_left_to_tiles(made, m, n_major, family):
-    kernels = made(automatic(skinny_gemm(m, 4096, 4096, n_major=n_major))).plan.kernels
+    kernels = made(automatic(skinny_gemm(m, 4096, 20_000, n_major=n_major))).plan.kernels
     assert kernels[0].family == family
 
 
@@ -166,13 +166,13 @@ def test_k_is_split_until_the_grid_fills_the_device(made):
     ("k", "dtype", "family"),
     [
         (4097, "float32", "reduce"),
-        (4098, "float32", "skinny"),
-        (4098, "bfloat16", "reduce"),
-        (4100, "bfloat16", "skinny"),
+        (4098, "float32", "reduce"),
+        (4100, "bfloat16", "reduce"),
+        (4096, "float32", "skinny"),
     ],
 )
 def test_a_row_by_columns_that_begin_anywhere_is_left_to_reductions(made, k, dtype, family):
-    text = automatic(skinny_gemm(m=1, k=k, n=4097, dtype=dtype))
+    text = automatic(skinny_gemm(m=1, k=k, n=20_000, dtype=dtype))
     assert made(text).plan.kernels[0].family == family
 
 
@@ -253,6 +253,12 @@ def test_every_kernel_compiles_for_old_and_new_targets(compiled, dtype, n_major)
 
 
 # GEMV
+
+
+@pytest.mark.parametrize(("n", "family"), [(16_384, "skinny"), (4096, "reduce"), (300, "reduce")])
+def test_a_row_by_columns_that_are_too_few_for_the_device_is_left_to_reductions(made, n, family):
+    launches = made(automatic(skinny_gemm(m=1, k=4096, n=n))).plan.kernels
+    assert launches[0].family == family
 
 
 def test_a_gemv_fills_the_device_in_one_launch(made):

@@ -26,6 +26,7 @@ from cugen.machine.features import WGMMA
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.grid import divides
 from cugen.pieces.placement import tunables_only
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.fresh_names import fresh, taken_names
@@ -38,9 +39,6 @@ from cugen.spec.types import BOOL, INT64
 # Rows up to which, and bytes of B below which, tiles of wgmma aren't taken. With 8 rows and 8 to 235 MB they were 1.3
 # to 1.6 times as fast, with one row as fast (on an H100, in bfloat16).
 _MAX_FMA_M, _MIN_WGMMA_BYTES = 2, 1 << 22
-# Of B along k: 4097 columns of 4097 elements that begin anywhere take 33 us by single elements, 20 us by `reduce` in
-# float32, and 31 and 16 us in bfloat16 (on an H200).
-_MIN_VECTOR_BYTES = 8
 
 
 def match(request: Request) -> Match | Refusals:
@@ -52,7 +50,7 @@ def match(request: Request) -> Match | Refusals:
     if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
         reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
     if _is_faster_by_rows(request, gemm):
-        reason = "unasked, leaves to `reduce` columns that begin anywhere, and few along a K that is known at launch"
+        reason = "unasked, leaves to `reduce` columns that begin anywhere, and those that are too few for the device"
         reasons.append(Refusal(reason))
     if _is_faster_by_tiles(request, gemm):
         reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
@@ -65,15 +63,16 @@ def match(request: Request) -> Match | Refusals:
 
 
 def _is_faster_by_rows(request: Request, gemm: SkinnyGemm) -> bool:
-    """Whether the spec leaves the family open, and a GEMV would load single elements, or idle for want of split-K,
-    which needs a static K: a reduction has vectors of columns that begin anywhere, and parts of them."""
+    """Whether the spec leaves the family open, and a GEMV would load narrow vectors, or be split along K: a reduction
+    has wide ones of columns that begin anywhere, and a block for each column."""
     if request.schedule.family is not None or request.schedule.tunables:
         return False
     if not gemm.is_k_major or gemm.m_extent > 1:
         return False
+    if gemm.context.static_extent(gemm.k) is not None and not gemm.uses_operands_only:
+        return False  # others, as scales of groups, are read once for a vector here
     vector_bytes = gemm.vector_width(gemm.b, gemm.k) * gemm.array(gemm.b).dtype.bytes
-    is_idle = gemm.context.static_extent(gemm.k) is None and not fills_device(gemm, 4)
-    return is_idle or vector_bytes < _MIN_VECTOR_BYTES
+    return vector_bytes < MAX_ACCESS_BYTES or not fills_device(gemm, 4)
 
 
 def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
