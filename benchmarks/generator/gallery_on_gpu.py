@@ -1,6 +1,6 @@
 """Verification of the gallery on the GPU, also under the four tools of compute-sanitizer.
 
-    python -m benchmarks.generator.gallery_on_gpu docs/results/gallery_h100.json
+    python -m benchmarks.generator.gallery_on_gpu docs/results/gallery_h200.json
 
 The file holds, for each kernel, its launches, registers, time and error, and each tool's summary of the whole gallery.
 """
