@@ -55,6 +55,7 @@ BALLOTS = Feature("warp ballots", (2, 0), r"\b__ballot")
 SHUFFLES = Feature("warp shuffles", (3, 0), r"\b__shfl")
 WARP_BARRIERS = Feature("warp barriers", (3, 0), r"\b__syncwarp")
 NAMED_BARRIERS = Feature("named barriers", (3, 0), r"\b__barrier_sync_count")
+FUNNEL_SHIFTS = Feature("funnel shifts", (3, 5), r"\b__funnelshift_r\b")
 
 READ_ONLY_LOADS = Feature("loads through a read-only cache", (3, 5), r"\b__ldg\b")
 TEXTURE_OBJECTS = Feature("texture objects", (3, 0), r"\bcudaTextureObject_t\b|\btex(?:1Dfetch|2D)<")
@@ -106,6 +107,7 @@ SPELT = (
     SHUFFLES,
     WARP_BARRIERS,
     NAMED_BARRIERS,
+    FUNNEL_SHIFTS,
     READ_ONLY_LOADS,
     TEXTURE_OBJECTS,
     CACHE_OPERATORS,

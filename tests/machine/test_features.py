@@ -31,6 +31,7 @@ PLAIN = {
         (features.BALLOTS, "sm_13", "sm_20"),
         (features.SHUFFLES, "sm_21", "sm_30"),
         (features.READ_ONLY_LOADS, "sm_30", "sm_35"),
+        (features.FUNNEL_SHIFTS, "sm_30", "sm_35"),
         (features.FLOAT16_ARITHMETIC, "sm_52", "sm_53"),
         (features.SPIN_WAITS, "sm_62", "sm_70"),
         (features.OPT_IN_SHARED, "sm_62", "sm_70"),

@@ -33,6 +33,7 @@ from cugen.families.rowwise.row_vectors import (
 )
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.features import FUNNEL_SHIFTS
 from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import block_of_short_rows, power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
@@ -143,8 +144,10 @@ def choose_config(problem: RowProblem, registers: int | None = None) -> RowConfi
     """The config by the schedule's tunables, or else by the length of the rows; with up to so many values per thread in
     `registers` where a spec leaves them open."""
     width = row_width(problem)
-    peeled = _peeled_config(problem, width, registers, shifts=True) or _peeled_config(problem, width, registers)
-    return peeled or _config(problem, width, registers)
+    has_shifts = FUNNEL_SHIFTS.is_on(problem.request.target)
+    if has_shifts and (shifted := _peeled_config(problem, width, registers, shifts=True)):
+        return shifted
+    return _peeled_config(problem, width, registers) or _config(problem, width, registers)
 
 
 def _peeled_config(

@@ -51,6 +51,7 @@ GENERIC = {  # for all types at once
     "load_readonly": "alignas(16) const float x[4] = {}; sink = load_readonly<4>(x).data[threadIdx.x];",
     "load_streaming": "alignas(16) const float x[4] = {}; sink = load_streaming<4>(x).data[threadIdx.x];",
     "store": "alignas(16) float x[4]; store<4>(x, Vector<float, 4>{}); sink = x[threadIdx.x];",
+    "funnel_shift": "const Vector<float, 4> x[2] = {}; sink = funnel_shift(x[0], x[1], threadIdx.x % 4).data[0];",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
 ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer

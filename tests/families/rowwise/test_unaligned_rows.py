@@ -60,6 +60,12 @@ def test_rows_that_all_rows_share_are_shifted(made, planned):
     assert "if (first_j" not in source
 
 
+@pytest.mark.parametrize(("target", "shifts"), [("sm_30", False), ("sm_35", True)])
+def test_only_targets_with_funnel_shifts_shift(made, target, shifts):
+    text = rows(300, 9001, LAYER_NORM, "float16").replace("sm_90", target)
+    assert ("funnel_shift" in made(text).source) == shifts
+
+
 def test_single_elements_that_fill_cache_lines_are_not_shifted(made):
     assert "funnel_shift" not in made(rows(300, 9001, LAYER_NORM)).source
 
