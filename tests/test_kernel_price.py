@@ -134,7 +134,7 @@ def test_a_placement_that_costs_nothing_gives_no_warning():
 def test_a_fall_to_the_fallback_is_priced_against_the_bound_with_the_reason_of_the_best_family():
     price = priced(UPSAMPLE)
     assert (price.families, price.alternative, price.is_fallback) == (("direct",), None, True)
-    assert price.because == "stencil: a subscript of x is not affine in the indices"
+    assert price.because == "correlation: windows of x don't slide along q"
     assert price.price is not None
     assert price.price.moved > 1.2 * price.price.compulsory
 
@@ -156,7 +156,7 @@ def test_an_unknown_price_is_said_and_not_compared():
 def test_a_fall_to_the_fallback_of_unknown_price_is_said():
     price = priced(UPSAMPLE.replace("N: 200", "N: dynamic"))
     assert price.is_fallback
-    assert price.text.startswith("`direct`: unknown cost: N has no value, because stencil: ")
+    assert price.text.startswith("`direct`: unknown cost: N has no value, because correlation: ")
 
 
 @pytest.mark.slow
