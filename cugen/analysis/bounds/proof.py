@@ -19,12 +19,13 @@ from cugen.analysis.bounds.facts import Facts, Known, Locals
 from cugen.analysis.bounds.forms import Forms
 from cugen.analysis.bounds.occurrences import Occurrence, occurrences
 from cugen.analysis.bounds.search import Search
-from cugen.analysis.totals.sites import BLOCK, THREAD, data_dependence
+from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, data_dependence
 from cugen.analysis.verdicts.wording import Wording
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.spec.model import Param
+from cugen.spec.prove.affine import AffineForm
 from cugen.spec.prove.nonnegative import is_provably_nonnegative
 from cugen.spec.prove.requirements import assumed
 
@@ -61,6 +62,7 @@ class _Proof:
     def __init__(self, kernel: Kernel, context: Context) -> None:
         spec = context.spec
         names = Locals.of(kernel)
+        self.assigned = names.assigned
         self.kernel = replace(kernel, ranges=tuple({**dict(kernel.ranges), **dict(names.ranges())}.items()))
         self.values = {context.symbols[p.name].name: p.value for p in spec.params if p.value is not None}
         self.sizes = {context.symbols[p.name]: p.name for p in spec.params if p.value is None}
@@ -119,7 +121,7 @@ class _Proof:
             return "proved", "it never runs"
         for counter in counters:
             if counter.symbol not in BLOCK:
-                self.forms.declare(counter.symbol, (0, counter.count - 1))
+                self.forms.declare(counter.symbol, (0, counter.count - 1), *self._remaining(counter))
         known = self.facts.of_point(occurrence.point)
         offset, last = occurrence.offset, occurrence.last
         if self._is_rank_inside(occurrence, known):
@@ -128,6 +130,11 @@ class _Proof:
             if self._is_between(offset, last, known):
                 return "proved", "the address is in bounds"
         return self._evaluated(occurrence, offset, last)
+
+    def _remaining(self, counter: Counter) -> Iterator[AffineForm]:
+        """What holds of a loop's counter in its body; nothing where the loop's end may be assigned there."""
+        if counter.remaining is not None and not self.assigned & {s.name for s in counter.remaining.free_symbols}:
+            yield self.forms.form(counter.remaining)
 
     def _are_subscripts_inside(self, occurrence: Occurrence, known: Known) -> bool:
         sizes = occurrence.sizes_with_count()

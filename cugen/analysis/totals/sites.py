@@ -57,10 +57,12 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Iteration variable 0 .. count - 1 that is uniform over the lanes of a warp: a block index or a loop counter."""
+    """Iteration variable 0 .. count - 1 that is uniform over the lanes of a warp: a block index or a loop counter. In a
+    loop whose end is known at launch, `remaining` is not negative."""
 
     symbol: sympy.Symbol
     count: int
+    remaining: Integer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +198,11 @@ class _Walk:
         value = stop - 1 - loop.step * name if loop.downward else start + loop.step * name
         if loop.halves or loop.doubles:
             value = loop.index.symbol  # a power of two, which isn't affine in the counter
-        predicates = point.predicates
+        predicates, remaining = point.predicates, None
         if low != high:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
-        counters = (*point.counters, Counter(name, count)) if count != 1 else point.counters
+            remaining = stop - start - loop.step * name - 1
+        counters = (*point.counters, Counter(name, count, remaining)) if count != 1 else point.counters
         opaque = point.opaque or (
             "" if all(p.depends_only_on(counters, point.sizes) for p in predicates) else DATA_DEPENDENT_GUARD
         )

@@ -75,6 +75,26 @@ compute: y[i] = x[i - 10] if i >= 10 else 0
     assert verdicts(text).keys() == {"proved"}
 
 
+GEMM_OF_TILES = """
+cugen: 1
+kernel: rows_of_tiles
+target: sm_90a
+params: {M: dynamic, N: %d, K: 3368}
+arrays:
+  x: {shape: [M, K], dtype: float16}
+  w: {shape: [N, K], dtype: float16}
+  b: {shape: [N], dtype: float32}
+  y: {shape: [M, N], dtype: float32}
+compute: y[m, n] = exp(sum(x[m, k] * w[n, k], k) + b[n])
+"""
+
+
+@pytest.mark.parametrize("n", [512, 2347])
+def test_the_end_of_a_loop_over_tiles_that_is_known_at_launch_is_a_fact_of_its_index(n):
+    """The column of a tile is a quotient by the rows of its group, which are positive since the tile is one."""
+    assert verdicts(GEMM_OF_TILES % n).keys() == {"proved"}
+
+
 def test_an_output_with_a_product_of_sizes_says_that_each_is_positive():
     text = """
 cugen: 1
