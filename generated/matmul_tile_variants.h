@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 2ce5fe4a60a6435e, text 140805d48a802d08.
+// Input da177495b5b5ecd7, text bc429c0209c0a036.

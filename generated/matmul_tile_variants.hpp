@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 2ce5fe4a60a6435e, text 7371bb9cadc31aa7.
+// Input da177495b5b5ecd7, text 5d4504c3720a5d11.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
 from cugen.plan.lowering.reductions import accumulate, begin_position, combine, declare_accumulators
-from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Section
+from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Minimum, bounds, integer
@@ -61,8 +61,8 @@ class TileWalk:
         known = {} if counter is None else {counter.symbol: self.walk.step}
         declared, *filled = self.builder.tiles(moving, position, of_step, known)
         self._accumulate(first, each, results, outputs, slices)
-        accumulate = Section("accumulate", tuple(each.nodes))
-        body = (Section("origins", tuple(of_step.nodes)), *filled, accumulate, Section("tiles_read", (Barrier(),)))
+        accumulate = self._accumulated(each.nodes)
+        body = (Section("origins", tuple(of_step.nodes)), *filled, *accumulate, Section("tiles_read", (Barrier(),)))
         accumulators = tuple(outer.nodes)
         outer.nodes.clear()
 
@@ -75,9 +75,11 @@ class TileWalk:
             stored,
             Section("indices", (*outputs.nodes, *slices.definitions)),
             Section("accumulators", accumulators),
-            accumulate
-            if counter is None
-            else Section("tile_loop", (For(Loop(counter, integer(0), self.extent, self.walk.step), body),)),
+            *(
+                accumulate
+                if counter is None
+                else (Section("tile_loop", (For(Loop(counter, integer(0), self.extent, self.walk.step), body),)),)
+            ),
             Section("partials", partials),
             Section("partials_stored", partials_stored),
             Section("compute", tuple(outer.nodes)),
@@ -189,6 +191,10 @@ class TileWalk:
         self._add_terms(first, each, targets, outputs, slices)
         if partial:
             outputs.each(each, total)
+
+    def _accumulated(self, nodes: Sequence[Node]) -> tuple[Section, ...]:
+        """The sections that accumulate the terms of a tile."""
+        return (Section("accumulate", tuple(nodes)),)
 
     def _add_terms(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import sympy
 
@@ -42,6 +43,7 @@ from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, ceil_div, integer
+from cugen.plan.traversal.sections import has_sections
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, conjunction, conjuncts
 from cugen.spec.types import BOOL
@@ -139,6 +141,21 @@ class CorrelationWalk(TileWalk):
         for parent, loop, body in reversed(loops):
             parent.nodes.append(For(loop, tuple(body.nodes)))
 
+    def _accumulated(self, nodes: Sequence[Node]) -> tuple[Section, ...]:
+        """A loop, or the loads of windows and their terms, and what is before and after these."""
+        parts: list[Section] = []
+        for is_part, run in groupby(nodes, has_sections):
+            if not is_part:
+                parts.append(Section("total" if parts else "start", tuple(run)))
+                continue
+            for node in run:
+                match node:
+                    case For():
+                        parts.append(Section("loop", (replace(node, body=self._accumulated(node.body)),)))
+                    case Section():
+                        parts.append(node)
+        return tuple(parts)
+
     def _loop_over(
         self, index: spec.Index, first: Integer, scope: Scope, loops: list[tuple[Scope, Loop, Scope]]
     ) -> Scope:
@@ -197,11 +214,27 @@ class CorrelationWalk(TileWalk):
     ) -> None:
         """Loads the windows of the thread and accumulates their terms; without a test where all conditions hold for all
         of them. `in_tile`, `first`: the window's first term, in the tile and of all."""
-        lowering, taps = self.lowering, self.taps
-        tap = shared_loop_variable("tap", (0, taps - 1), lowering)
+        tap = shared_loop_variable("tap", (0, self.taps - 1), self.lowering)
+        start = len(scope.nodes)
         for window in self.windows:
             self._load(window, in_tile, scope)
             self._hold(window, tap.symbol, outputs)
+        end = len(scope.nodes)
+        self._add_window(tap, in_tile, first, scope, targets, outputs)
+        loads, adds = scope.nodes[start:end], scope.nodes[end:]
+        scope.nodes[start:] = [Section("load_windows", tuple(loads)), Section("add_windows", tuple(adds))]
+
+    def _add_window(
+        self,
+        tap: Index,
+        in_tile: Integer,
+        first: Integer,
+        scope: Scope,
+        targets: Mapping[Reduce, tuple[Local, Local]],
+        outputs: ThreadOutputs,
+    ) -> None:
+        """Accumulates the terms of the windows that are loaded."""
+        taps = self.taps
         is_whole = divides(taps, self.builder.context.extent(self.term), self.builder.context)
         is_term = Op("lt", (IndexValue(self.term.name), self.term.extent), BOOL)
         conditions = {r: (*conjuncts(r.where), *(() if is_whole else (is_term,))) for r in targets}
