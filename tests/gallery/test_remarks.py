@@ -34,8 +34,8 @@ def reports(kernel: Kernel) -> dict[int, tuple[str, AccessReport]]:
     }
 
 
-def statements(kernel: Kernel) -> dict[int, tuple[str, str]]:
-    """The comment above the statement of each access, and the statement up to the access, by its serial number."""
+def statements(kernel: Kernel) -> dict[int, tuple[int, str, str]]:
+    """The line of the statement of each access, the comment above it, and itself, by the access' serial number."""
     planned = [access.serial for launch in kernel.plan.kernels for access in accesses(launch.body)]
     lines = kernel.source.splitlines()
     texts = {}
@@ -48,7 +48,7 @@ def statements(kernel: Kernel) -> dict[int, tuple[str, str]]:
             top -= 1
         comment = "".join(text.lstrip().removeprefix("//") for text in lines[top:first])
         last = next(n for n in range(line - 1, len(lines)) if re.search(r"[;{]$", lines[n]))
-        texts[planned[number]] = bare(comment), bare("".join(lines[first : last + 1]))
+        texts[planned[number]] = first, bare(comment), bare("".join(lines[first : last + 1]))
     return texts
 
 
@@ -78,9 +78,9 @@ def test_each_access_has_its_verdict_and_reason_in_the_file(spec: Spec, mode: Re
     kernel = generate(spec, remarks=mode)
     printed = statements(kernel)
     listed = table(kernel)
-    remarked = 0
+    remarked: set[tuple[int, str, str]] = set()  # equal ones of a statement are printed once
     for serial, (name, report) in reports(kernel).items():
-        comment, statement = printed[serial]
+        line, comment, statement = printed[serial]
         text, claim = bare(report.text), bare(report.claim)
         if tensor_map := re.fullmatch(r"(\w+_map)\((.*)\)", text):  # of which TMA copies the box at these coordinates
             assert f"(&{tensor_map[1]}," in statement or f",&{tensor_map[1]}," in statement
@@ -94,10 +94,10 @@ def test_each_access_has_its_verdict_and_reason_in_the_file(spec: Spec, mode: Re
             text = re.sub(r"^tex1Dfetch<\w+>\((\w+),(.*)\)$", r"\1at\2", text)  # the comment has no call
             text = re.sub(r"^tex2D<\w+>\((\w+),.*\)$", r"\1", text)
             assert f"{text}:{claim}" in comment
-            remarked += 1
+            remarked.add((line, text, claim))
     assert listed == []
     code = re.sub(r"\n +//", "", kernel.source)
-    assert len(_COST.findall(code)) == remarked
+    assert len(_COST.findall(code)) == len(remarked)
 
 
 def test_committed_sources_have_no_line_over_120_columns(root: Path) -> None:
