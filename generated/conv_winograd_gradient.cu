@@ -125,7 +125,7 @@ __device__ __forceinline__ Vector<T, count> load(const T* address)
 
 #ifndef CUGEN_STORE
 #define CUGEN_STORE
-// Vector store of `count` elements; those of 4 bytes as a word, since nvcc may store a pair of 16 bits each apart.
+// Vector store of `count` elements; of 4 bytes as one word, since nvcc may split the store of two 16-bit elements.
 template <int count, typename T>
 __device__ __forceinline__ void store(T* address, const Vector<T, count>& value)
 {

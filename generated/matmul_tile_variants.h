@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input da177495b5b5ecd7, text bc429c0209c0a036.
+// Input 2e72a7fb347a52d4, text a4aeb2bc93ff00f9.

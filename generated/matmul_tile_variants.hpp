@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input da177495b5b5ecd7, text 5d4504c3720a5d11.
+// Input 2e72a7fb347a52d4, text 5352427e633bd7e8.
