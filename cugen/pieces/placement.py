@@ -176,7 +176,7 @@ def _copy_by_block(lowering: Lowering, source: Array, tile: Array, block: tuple[
     load = Access(source, subscripts, "load")
     dense = replace(load, array=replace(source, strides=row_major(source.shape)))
     if source.flat and (load.offset() - dense.offset()).expand() == 0:
-        load = Access(replace(source, shape=(count,), strides=(integer(1),)), (index.symbol,), "load")
+        load = Access(source.flattened(count), (index.symbol,), "load")
     return For(Loop(index, first, count, threads), (Copy(Access(tile, subscripts, "store"), load),))
 
 

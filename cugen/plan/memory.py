@@ -104,6 +104,10 @@ class Array:
     def padded_shape(self) -> tuple[Integer, ...]:
         return (*self.shape[:-1], self.shape[-1] + self.pad) if self.shape else ()
 
+    def flattened(self, elements: Integer) -> Array:
+        """Its memory as one dimension of so many elements."""
+        return replace(self, shape=(elements,), strides=(integer(1),), flat=True)
+
 
 def row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:
     """The strides of a dense array, its last dimension contiguous."""

@@ -160,7 +160,7 @@ class ReductionKernel:
             if per_access == 1:
                 continue
             last = sympy.Add(*((size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)))
-            flat = replace(array, shape=((last + 1).expand(),), strides=(integer(1),))
+            flat = array.flattened((last + 1).expand())
             symbols = {**lowering.symbols, **({} if stage.packed is None else {stage.packed.name: integer(0)})}
             first = offset_of(lowering.arrays, (read.array, read.subscripts), symbols)
 

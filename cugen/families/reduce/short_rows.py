@@ -20,7 +20,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import ADDRESSED, Access, Array, Vector
 from cugen.plan.nodes import Comparison, For, Guard, If, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import Integer
 from cugen.plan.traversal.usage import mentions
 from cugen.spec.expressions import Expr, IndexValue
 from cugen.spec.model import Statement
@@ -93,7 +93,7 @@ class ShortRowKernel(ReductionKernel):
         """All rows of the thread, from vector loads."""
         lowering, config, scope = self.lowering, self.config, Scope()
         loaded = vector_of(self.array, self.read.array, config.width, lowering, config.vectors)
-        flat = replace(self.array, shape=(sympy.Mul(*self.array.shape),), strides=(integer(1),))
+        flat = self.array.flattened(sympy.Mul(*self.array.shape))
 
         def vector(number: Integer) -> Access:
             return Access(flat, (first * config.length + number * config.width,), "load", config.width)

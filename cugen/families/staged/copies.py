@@ -253,7 +253,7 @@ def _copy_run(
 ) -> None:
     """Copies one element of a run, or `width` of them."""
     source, outer = staged.source, staged.dimensions[0]
-    run = replace(source, shape=(sympy.Mul(*source.shape),), strides=(integer(1),), flat=True)
+    run = source.flattened(sympy.Mul(*source.shape))
     first = staged.origin[outer] * source.strides[outer] + element
     read = replace(staged.read, subscripts=staged.read.subscripts[:1])
     subscripts, guard, _ = within(lowering, read, (first,), run, scope)

@@ -10,8 +10,6 @@ part of the row; shared memory moves each element to its place in the tile:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import loop_variable, unrolled
@@ -54,7 +52,7 @@ class UnalignedRowsKernel(ShiftedRowsKernel):
         vector = define("vector", Minimum(number, FloorDiv(elements, integer(width)) - 1), lowering)
         shifted = c + self.tx * width + self.config.lead - misalignment.index.symbol
         column = define("column", shifted, lowering)
-        flat, pack = replace(array, shape=(elements,), strides=(integer(1),)), integer(self.config.pack)
+        flat, pack = array.flattened(elements), integer(self.config.pack)
         loaded = vector_of(array, read.array, width, lowering, which=which_of(read, self.tiles))
         v = loop_variable("v", width, lowering)
         element = (column.index.symbol + v.symbol) * pack + Mod(row, pack)
