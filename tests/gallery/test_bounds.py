@@ -6,7 +6,7 @@ import pytest
 
 from cugen.kernel import Kernel
 
-_UNKNOWN = {"gather": ["table"], "gemm_wgmma_bf16": ["bias"]}
+_UNKNOWN = {"gather": ["table"]}
 
 
 @pytest.mark.whole
