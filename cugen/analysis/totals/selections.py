@@ -103,12 +103,12 @@ def _split_at(part: Part, extremum: Integer, counter: Counter) -> list[Part] | N
     before, after = (less, greater) if isinstance(extremum, Minimum) else (greater, less)
     parts = []
     if first:
-        parts.append(_range(part.replaced({extremum: before}, part.counters), counter, 0, first))
+        parts.append(ranged(part.replaced({extremum: before}, part.counters), counter, 0, first))
     if first < counter.count:
         behind = part.replaced({extremum: after}, part.counters)
         if first and counter.count - first > 1 and _is_nonaffine(behind, counter.symbol):
             return None
-        parts.append(_range(behind, counter, first, counter.count - first))
+        parts.append(ranged(behind, counter, first, counter.count - first))
     return parts
 
 
@@ -128,7 +128,7 @@ def _is_nonaffine(part: Part, symbol: sympy.Symbol) -> bool:
     return any(symbol in atom.free_symbols for text in part.expressions for atom in text.atoms(*functions))
 
 
-def _range(part: Part, counter: Counter, first: int, count: int) -> Part:
+def ranged(part: Part, counter: Counter, first: int, count: int) -> Part:
     """The part over so many values of a counter; a single value replaces it."""
     if count == 1:
         counters = tuple(c for c in part.counters if c.symbol != counter.symbol)
