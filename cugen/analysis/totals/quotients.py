@@ -1,7 +1,7 @@
 """Parts of an iteration domain in which a quotient has one value, so that it and its remainder are affine.
 
-A read beyond a boundary of `wrap` is at `Mod(i - 1, n)`: but for the first and the last blocks, that is `i - 1`. Counted at
-once, it repeats after `n` values of i only, and those of several dimensions would be enumerated together.
+A read beyond a boundary of `wrap` is at `Mod(i - 1, n)`, which is `i - 1` but for the first and the last blocks.
+Counted at once, it repeats after `n` values of i only, and those of several dimensions would be enumerated together.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _split(part: Part, block: tuple[int, int, int]) -> list[Part] | None:
     ranges: dict[sympy.Symbol, Range] = {t: (0, size - 1) for t, size in zip(THREAD, block, strict=True)}
     ranges |= {counter.symbol: (0, counter.count - 1) for counter in part.counters}
     for divided in dict.fromkeys(e for text in part.expressions for e in sympy.preorder_traversal(text) if _is_cut(e)):
-        counters = [c for c in part.counters if c.symbol in divided.free_symbols and c.remaining is None and c.count > 1]
+        counters = [
+            c for c in part.counters if c.symbol in divided.free_symbols and c.remaining is None and c.count > 1
+        ]
         for counter in sorted(counters, key=lambda c: -c.count):
             if split := _split_along(part, divided, counter, ranges):
                 return split
@@ -64,7 +66,10 @@ def _split_along(part: Part, divided: Integer, counter: Counter, ranges: Ranges)
     rest = dividend - slope * counter.symbol
     if not slope.is_Integer or not slope or counter.symbol in rest.free_symbols or not rest.free_symbols <= set(ranges):
         return None
-    if min(counter.count, divisor // gcd(int(slope), divisor)) <= _MAX_ENUMERATED_PERIOD:
+    if (
+        counter.remaining is not None
+        or min(counter.count, divisor // gcd(int(slope), divisor)) <= _MAX_ENUMERATED_PERIOD
+    ):
         return None
     if any(counter.symbol in e.free_symbols for e in _others(part, divided)):
         return None
