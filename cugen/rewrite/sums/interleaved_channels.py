@@ -12,6 +12,7 @@ stencil's.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from cugen.plan.context import make_context
 from cugen.rewrite.grouping import inlined_statements
@@ -28,7 +29,6 @@ from cugen.spec.expressions import (
     Read,
     Reduce,
     Scan,
-    bound_indices,
     children,
     free_indices,
     walk,
@@ -43,12 +43,16 @@ _WORD_BYTES = 4
 def with_interleaved_channels(spec: Spec) -> Spec:
     """The spec with such statements for each channel; the same object if there are none.
 
-    Statements with a schedule are left as they are written, temporaries, and what reads those that others read too."""
-    shared, inlined = _shared_temporaries(spec), {(s.target, s.subscripts): s for s in inlined_statements(spec)}
+    Statements with a schedule are left as they are written, temporaries, what reads those that others read too or that
+    are reduced, and what reads an array of dependent reductions, which share its elements with them."""
+    inlined = {(s.target, s.subscripts): s for s in inlined_statements(spec)}
+    shared, dependent = _shared_temporaries(spec), _arrays_of_dependent_reductions(inlined.values())
     context, statements = make_context(spec), list[Statement]()
     for statement in spec.statements:
         whole = inlined.get((statement.target, statement.subscripts), statement)
-        is_left = shared & {read.array for read in array_reads(statement)}
+        read = {read.array for read in array_reads(whole)}
+        is_left = bool(shared & {read.array for read in array_reads(statement)} or dependent & read)
+        is_left |= any(spec.array(name).is_temporary for name in read)
         channels = None if is_left or schedule_of(spec, (statement,)) != Schedule() else _with_channels(whole, spec)
         if channels is None:
             statements.append(statement)
@@ -56,6 +60,13 @@ def with_interleaved_channels(spec: Spec) -> Spec:
             each, index = channels
             statements += unrolled((each,), context.arrays, unrolling(index, elements((index,), spec) or 0), context)
     return spec.with_statements(statements)
+
+
+def _arrays_of_dependent_reductions(statements: Iterable[Statement]) -> set[str]:
+    """The arrays that reductions read of which terms are other reductions."""
+    reductions = (node for statement in statements for node in walk(statement.value) if isinstance(node, Reduce))
+    outer = (r.body for r in reductions if any(isinstance(node, Reduce | Scan) for node in walk(r.body)))
+    return {node.array for body in outer for node in walk(body) if isinstance(node, Read)}
 
 
 def _shared_temporaries(spec: Spec) -> set[str]:
@@ -78,10 +89,7 @@ def _with_channels(statement: Statement, spec: Spec) -> tuple[Statement, Index] 
 def _channel_index(statement: Statement, spec: Spec) -> Index | None:
     """The index of interleaved channels that a statement's reductions have each for itself; None if there is none."""
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
-    nested = [part for r in reductions for part in walk(r.body) if isinstance(part, Reduce)]
-    if not reductions or (nested and len(reductions) > len(nested) + 1):
-        return None  # several reductions, of which one depends on another: no launch takes them for all channels
-    if any(isinstance(node, Scan) for node in walk(statement.value)) or _is_read(statement, spec):
+    if not reductions or any(isinstance(node, Scan) for node in walk(statement.value)) or _is_read(statement, spec):
         return None
     results = frozenset(index.name for index in statement.indices)
     if any(_outside_subscripts(r.body) & results or (r.where and free_indices(r.where) & results) for r in reductions):
@@ -113,7 +121,7 @@ def _is_of_channels(reduction: Reduce, channel: Index, statement: Statement, spe
     reads = [node for node in walk(reduction.body) if isinstance(node, Read)]
     pixels = [read for read in reads if _is_interleaved(read, channel, spec)]
     outputs = frozenset(index.name for index in statement.indices if index != channel)
-    terms = {index.name: elements((index,), spec) for index in bound_indices(reduction)}
+    terms = {index.name: elements((index,), spec) for index in reduction.indices}
     arrays = {read.array for read in pixels}
     if not pixels or any(read.array in arrays and read not in pixels for read in reads):
         return False
