@@ -29,9 +29,8 @@ from cugen.analysis.totals.affine import (
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.delinearize import delinearized
 from cugen.analysis.totals.enumeration import enumerated
-from cugen.analysis.totals.quotients import parts_by_quotient
 from cugen.analysis.totals.regions import AffineGuard, Interval, TooManyRegions, regions
-from cugen.analysis.totals.selections import Countable, Part, parts_by_selection
+from cugen.analysis.totals.selections import Countable, Part, parts_by_quotient, parts_by_selection
 from cugen.analysis.totals.sites import THREAD, Predicate
 from cugen.plan.symbols import Integer
 

@@ -83,8 +83,8 @@ def _unrolled(request: Request) -> Iterator[tuple[Request, int]]:
         if 1 < extent <= MAX_UNROLLED and len(statements[0].indices) > 1:
             new = unrolled(statements, context.arrays, unrolling(index, extent), context)
             yield request.with_statements(new), extent
-            for other in new[0].indices:
-                for chosen in _parts(new, other, MAX_UNROLLED // extent, context):
+            for divided in new[0].indices:
+                for chosen in _parts(new, divided, MAX_UNROLLED // extent, context):
                     of_both = unrolled(new, context.arrays, chosen, context)
                     yield request.with_statements(of_both), extent * len(chosen.values)
         for chosen in _parts(statements, index, MAX_UNROLLED, context):

@@ -325,8 +325,8 @@ def _rows(
     if height and elements_of(footprints, {**outputs, second: rows}) == rows * elements_of(
         footprints, {**outputs, second: 1}
     ):
-        window_bytes = _window_bytes(request, footprints, outputs)
-        rows = power_of_two(MIN_BYTES_IN_FLIGHT // window_bytes + 1) // 2 if window_bytes <= MIN_BYTES_IN_FLIGHT else 1
+        is_strided = any(axis.index == second and axis.scale > 1 for f in footprints.values() for axis in f.axes)
+        rows = _rows_of_bytes(_window_bytes(request, footprints, outputs)) if is_strided else 1
     while rows > 1 and (
         thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
         or rows >= 2 * max(extents[1], 1)
@@ -347,6 +347,10 @@ def _rows_in_flight(
         if any(axis.index == order[1].name for axis in footprint.axes):
             array = request.context.arrays[footprint.array]
             row_bytes += footprint.distance_along(order[0].name, outputs[order[0].name]) * array.dtype.bytes
+    return _rows_of_bytes(row_bytes)
+
+
+def _rows_of_bytes(row_bytes: int) -> int:
     return power_of_two(MIN_BYTES_IN_FLIGHT // row_bytes + 1) // 2 if 0 < row_bytes <= MIN_BYTES_IN_FLIGHT else 1
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from math import prod
 
 from cugen.plan.context import make_context
 from cugen.rewrite.grouping import inlined_statements
-from cugen.rewrite.hoist_reductions import elements
+from cugen.rewrite.hoist_reductions import at_typical_sizes, elements
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
@@ -35,9 +36,11 @@ from cugen.spec.expressions import (
 )
 from cugen.spec.model import Schedule, Spec, Statement
 from cugen.spec.prove.affine import Variable, affine_form
+from cugen.spec.prove.integers import evaluate
 
 _MAX_CHANNELS = 6  # as many accumulators of a thread, and accesses of a vector (heuristic)
 _WORD_BYTES = 4
+_MIN_BYTES = 1 << 25  # of an array, which take longer to load than further launches to start (heuristic)
 
 
 def with_interleaved_channels(spec: Spec) -> Spec:
@@ -80,10 +83,10 @@ def _with_channels(statement: Statement, spec: Spec) -> tuple[Statement, Index] 
     index = None if spec.array(statement.target).is_temporary else _channel_index(statement, spec)
     if index is None:
         return None
-    expanded = without_loops(statement, spec, is_stored=True)
-    if expanded is None and any(_is_window(r, statement) for r in walk(statement.value) if isinstance(r, Reduce)):
-        return None
-    return expanded or statement, index
+    if any(_is_window(r, statement) for r in walk(statement.value) if isinstance(r, Reduce)):
+        expanded = without_loops(statement, spec, is_stored=True)
+        return None if expanded is None else (expanded, index)
+    return (statement, index) if _bytes_read(statement, at_typical_sizes(spec)) >= _MIN_BYTES else None
 
 
 def _channel_index(statement: Statement, spec: Spec) -> Index | None:
@@ -152,6 +155,13 @@ def _is_interleaved(read: Read, channel: Index, spec: Spec) -> bool:
         return False
     distances = [stride.value if isinstance(stride, Const) else None for stride in array.strides[-2:]]
     return distances == [count, 1] and bool((count or 0) * array.dtype.bytes % _WORD_BYTES)
+
+
+def _bytes_read(statement: Statement, spec: Spec) -> int:
+    """The bytes of the arrays that a statement reads; `spec` has no params without a value."""
+    params = {param.name: param.value or 0 for param in spec.params}
+    arrays = (spec.array(name) for name in {read.array for read in array_reads(statement)})
+    return sum(prod(evaluate(extent, params) for extent in array.shape) * array.dtype.bytes for array in arrays)
 
 
 def _is_window(reduction: Reduce, statement: Statement) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from cugen.analysis.launches.price import plan_prices
 from cugen.kernel import generate
 from cugen.plan.traversal.walking import accesses
+from cugen.rewrite.sums import interleaved_channels
 from cugen.rewrite.sums.interleaved_channels import with_interleaved_channels
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
@@ -55,7 +56,10 @@ def test_windows_of_pixels_are_read_in_vectors(statement: str) -> None:
 @pytest.mark.parametrize("statement", list(SHAPES))
 @pytest.mark.parametrize("sizes", [(2, 2), (14, 38), (30, 256), ("dynamic", "dynamic")])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bool"])
-def test_all_channels_are_right(statement: str, sizes: tuple[int | str, int | str], dtype: str) -> None:
+def test_all_channels_are_right(
+    statement: str, sizes: tuple[int | str, int | str], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interleaved_channels, "_MIN_BYTES", 1)
     spec = image(statement, *sizes, dtype=dtype)
     assert len(with_interleaved_channels(spec).statements) == 3
     kernel = generate(spec, analysis=False)
@@ -68,6 +72,7 @@ def test_all_channels_are_right(statement: str, sizes: tuple[int | str, int | st
     "spec",
     [
         pytest.param(image(MEAN, dtype="float32"), id="whole words"),
+        pytest.param(image(MEAN, 1000, 2000), id="a few bytes"),
         pytest.param(image(MEAN, more=", layout: column"), id="planes"),
         pytest.param(image("m[c] = sum(x[i, j, c] == c, i, j)"), id="by key"),
         pytest.param(image("m[c] = sum(cast(x[i, j, c], float32) * x[i, j, 0], i, j)"), id="another channel"),
