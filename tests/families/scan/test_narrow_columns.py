@@ -64,6 +64,7 @@ def test_their_results_are_right(prove, length, columns, value):
     prove(narrow(3000, length, columns, value))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("dtype", "out"), [("bfloat16", "float32"), ("float64", "float64"), ("uint8", "int32"), ("int8", "int8")]
 )

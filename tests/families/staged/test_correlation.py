@@ -167,6 +167,7 @@ compute: y[i, c] = %s
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("of_x", "of_h", "value"),
     [

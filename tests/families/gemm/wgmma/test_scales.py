@@ -143,6 +143,7 @@ def test_scales_of_other_forms_multiply_partial_sums(made, prove, text: str) -> 
     prove(text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "scales",
     ["s[m, g] * w[k]", "s[m, (128 * g + k + 32) // 128]", "s[m, g] * w[(k + 32) // 64]"],
