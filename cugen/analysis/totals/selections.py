@@ -171,10 +171,8 @@ def _split_by_quotient(part: Part, block: tuple[int, int, int]) -> list[Part] | 
     ranges: dict[sympy.Symbol, Range] = {t: (0, size - 1) for t, size in zip(THREAD, block, strict=True)}
     ranges |= {counter.symbol: (0, counter.count - 1) for counter in part.counters}
     for divided in dict.fromkeys(e for text in part.expressions for e in sympy.preorder_traversal(text) if _is_cut(e)):
-        counters = [
-            c for c in part.counters if c.symbol in divided.free_symbols and c.remaining is None and c.count > 1
-        ]
-        for counter in sorted(counters, key=lambda c: -c.count):
+        counters = [counter for counter in part.counters if counter.symbol in divided.free_symbols]
+        for counter in sorted(counters, key=lambda counter: -counter.count):
             if split := _split_quotient(part, divided, counter, ranges):
                 return split
     return None
@@ -198,10 +196,8 @@ def _split_quotient(part: Part, divided: Integer, counter: Counter, ranges: Rang
         or not addend.free_symbols <= set(ranges)
     ):
         return None
-    if (
-        counter.remaining is not None
-        or min(counter.count, divisor // gcd(int(slope), divisor)) <= _MAX_ENUMERATED_PERIOD
-    ):
+    period = min(counter.count, divisor // gcd(int(slope), divisor))
+    if counter.remaining is not None or period <= _MAX_ENUMERATED_PERIOD:
         return None
     if any(counter.symbol in e.free_symbols for e in _others(part, divided)):
         return None
@@ -225,8 +221,8 @@ def _others(part: Part, divided: Integer) -> Iterator[Integer]:
 
 
 def _uniform(slope: int, addend: Range, divisor: int, count: int) -> Iterator[tuple[_Span, int]]:
-    """The values of a counter at which `slope * counter + addend` has one quotient for all of `addend`, in ascending order,
-    with that quotient; nothing if there are more than some."""
+    """The values of a counter at which `slope * counter + addend` has one quotient for all of `addend`, in ascending
+    order, with that quotient; nothing if there are more than some."""
     ends = (0, slope * (count - 1))
     lowest, highest = (min(ends) + addend[0]) // divisor, (max(ends) + addend[1]) // divisor
     if highest - lowest >= _MAX_QUOTIENTS:
