@@ -116,7 +116,7 @@ def test_a_branch_of_warps_and_the_number_of_tiles_bound_the_quotients_by_which_
 
 @pytest.mark.parametrize("sizes", ["{M: 4096, N: 2048, K: 4096}", "{M: 3072, N: 1792, K: 2560}"])
 def test_tiles_and_partial_sums_of_stream_k_are_inside_by_their_parts(sizes):
-    """Blocks, work units and peers are evaluated, whose quotients are no affine forms; the elements of a tile are not."""
+    """Blocks, work units and peers are evaluated, whose quotients are no affine forms; elements of a tile are not."""
     text = f"""
 cugen: 1
 kernel: last_waves
