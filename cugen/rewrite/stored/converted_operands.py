@@ -129,7 +129,7 @@ def _common_type(types: Sequence[DType], of_sum: DType) -> DType | None:
     """The narrowest type of a tensor core that holds the numbers of all types; of float64 sums float64."""
     if of_sum == FLOAT64:
         return FLOAT64 if all(dtype == FLOAT64 or dtype.bits <= 32 for dtype in types) else None
-    if not of_sum.is_float or not any(dtype.is_float for dtype in types):
+    if not of_sum.is_float:
         return None
     candidates = (*(dtype for dtype in types if dtype.bits == _WIDE_BITS), FLOAT16, FLOAT32)
     return next((common for common in candidates if all(_holds(common, dtype) for dtype in types)), None)
