@@ -19,7 +19,7 @@ from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of, with_outer_factors
 from cugen.rewrite.temporaries import Temporary, temporary
-from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule, Spec, Statement
 from cugen.spec.rewriting import replaced
 
@@ -79,7 +79,11 @@ def _product(statement: Statement, spec: Spec, written: Counter[str]) -> _Produc
 
 
 def _is_element(expr: Expr) -> bool:
-    return isinstance(expr.arg if isinstance(expr, Cast) else expr, Read)
+    """Whether an expression is computed of one array element."""
+    nodes = list(walk(expr))
+    return len({node for node in nodes if isinstance(node, Read)}) == 1 and not any(
+        isinstance(node, Reduce | Scan) for node in nodes
+    )
 
 
 def _factored_readers(statements: list[Statement], position: int, product: _Product, spec: Spec) -> list[int]:
