@@ -15,9 +15,11 @@ from cugen.families.gemm.tiled.config import choose_config, padding_refusals, re
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
 from cugen.families.gemm.tiled.winograd import with_faster_winograd
+from cugen.machine.features import WGMMA
 from cugen.rewrite.output_order import with_ordered_output
 from cugen.rewrite.separate_reductions import separated, with_separate_products
 from cugen.rewrite.stored.converted_operands import with_converted_operands
+from cugen.rewrite.stored.k_major_operands import with_k_major_operands
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.sums.expanded_products import with_expanded_product
 from cugen.rewrite.transposed.stored_products import with_stored_products
@@ -65,6 +67,12 @@ def split(single: Single) -> Steps | None:
     def with_stored(last: Single) -> Steps | None:
         return with_stored_operands(last, is_taken)
 
+    def with_copies(single: Single) -> Steps | None:
+        """Copies of operands where the target has no wgmma, which has copies of its own."""
+        device = device_of(single.target)
+        is_of_others = WGMMA.is_on(single.target)
+        return None if is_of_others else with_k_major_operands(single, gemm.tensor_core_seconds, device)
+
     is_placed = _has_placed_operands(single)
     is_tiled = not is_placed and FAMILY.takes(single.request())
     return (
@@ -72,6 +80,7 @@ def split(single: Single) -> Steps | None:
         or with_stored_products(single, partial(_is_multiplied, single))
         or (None if is_placed else with_converted_operands(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
+        or (None if is_placed else with_copies(single))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
         or (with_separate_products(single, is_faster_separated, with_stored) if is_tiled else None)
