@@ -241,16 +241,16 @@ class Forms:
             high = None if high is None or upper is None else high + coefficient * upper
         return low, high
 
-    def least(self, form: AffineForm, facts: Sequence[AffineForm]) -> int | None:
+    def lowest(self, form: AffineForm, facts: Sequence[AffineForm]) -> int | None:
         """The least value of a form where facts hold: of each atom by what they say of it alone or of its dividend, and
         of all by one fact."""
-        least = form.constant
+        lowest = form.constant
         for atom, coefficient in form.terms:
             end = self._end_under(atom, coefficient > 0, facts)
             if end is None:
                 return None
-            least += coefficient * end
-        return least
+            lowest += coefficient * end
+        return lowest
 
     def _end_under(self, atom: Atom, is_low: bool, facts: Sequence[AffineForm]) -> int | None:
         """The least or the greatest value of an atom where facts hold."""

@@ -159,9 +159,9 @@ class _Proof:
         for ends in (goals, [(occurrence.offset, occurrence.last)]):
             iterations, is_inside = 0, bool(ends)
             for value, last in ends:
-                least, greatest = (self._extremes(part, occurrence, counts) for part in (value, last - value))
-                iterations += least[0] + greatest[0]
-                is_inside &= all(low is not None and low >= 0 for _, (low, _) in (least, greatest))
+                low_end, high_end = (self._extremes(part, occurrence, counts) for part in (value, last - value))
+                iterations += low_end[0] + high_end[0]
+                is_inside &= all(low is not None and low >= 0 for _, (low, _) in (low_end, high_end))
             if is_inside:
                 return iterations
         return 0

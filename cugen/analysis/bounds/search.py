@@ -35,8 +35,8 @@ class Search:
     def _follows(self, goal: AffineForm, known: Known) -> bool:
         if any(self._is_implied_by(fact, goal) for fact in known.facts):
             return True
-        least = self._forms.least(goal, known.facts)
-        if least is not None and least >= 0:
+        lowest = self._forms.lowest(goal, known.facts)
+        if lowest is not None and lowest >= 0:
             return True
         if (goal, known) not in self._known:
             if self._left <= 0:

@@ -89,7 +89,7 @@ def _is_gathered(read: Read, k: str, reads: list[Read], context: Context) -> boo
     along = unit[-1].name if unit and isinstance(unit[-1], IndexValue) else ""
     if along == k:
         return False
-    others = frozenset[str]().union(*(free_indices(other) for other in reads if other is not read))
+    others = frozenset[str]().union(*(free_indices(partner) for partner in reads if partner is not read))
     rows = free_indices(read) - others
     return array.dtype.bits <= _NARROW_BITS or along not in rows or len(rows) > 1
 

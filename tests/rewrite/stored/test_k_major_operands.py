@@ -58,7 +58,7 @@ def test_both_factors_of_a_gram_matrix_are_one_copy() -> None:
 
 
 @pytest.mark.parametrize("size", [32, 256])
-def test_small_products_are_read_as_they_are(size: int) -> None:
+def test_products_of_few_terms_are_read_as_they_are(size: int) -> None:
     assert "transpose" not in families(generate(spec_of("b, k, m", "b, k, n", size=size)))
 
 
