@@ -24,13 +24,12 @@ from cugen.machine.latency import bandwidth_share
 from cugen.plan.alignment import divisor
 from cugen.rewrite.temporaries import storing_seconds
 from cugen.spec.expressions import free_indices
-from cugen.spec.model import Schedule
 
 
 def rows_per_group(problem: ReductionProblem) -> int:
     """The fewest rows whose columns vectors of full width divide; 1 where their width is that already, and where the
     steps would be other than one pass over a fixed number of rows and one over its results."""
-    if not problem.column_index or len(problem.stages) > 1 or problem.request.schedule != Schedule():
+    if not problem.column_index or len(problem.stages) > 1 or problem.request.schedule.tunables:
         return 1
     (stage,), context = problem.stages, problem.context
     if len(stage.all_indices) > 1 or any(reduction.is_position for reduction in stage.reductions):

@@ -62,9 +62,9 @@ class RowVectors:
 
 def row_vectors(request: Request, footprints: Mapping[str, Footprint], config: StencilConfig) -> RowVectors | None:
     """The vectors of rows whose length is fixed, where these take fewer lines of the L1 than the elements one by one;
-    None for other rows, and where the spec has a schedule."""
+    None for other rows, and where a schedule has other outputs per thread."""
     context, order = request.context, config.order
-    if len(order) != 2 or config.width > 1 or config.periods or request.schedule != Schedule():
+    if len(order) != 2 or config.width > 1 or config.periods or replace(request.schedule, family=None) != Schedule():
         return None
     length, rows = map(context.static_extent, order)
     arrays = [*(context.arrays[s.target] for s in request.stored_statements()), *map(context.arrays.get, footprints)]

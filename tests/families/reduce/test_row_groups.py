@@ -53,6 +53,10 @@ def test_vectors_go_on_from_one_row_to_the_next(count, dtype, width):
     assert (loaded.width, len(kernel.plan.kernels)) == (width, 2)
 
 
+def test_a_schedule_that_names_the_family_changes_nothing():
+    assert widths(LONG + "schedule: {family: reduce}\n") == [8, 0]
+
+
 def test_every_access_is_proved_inside_and_aligned():
     kernel = generate(load_text(LONG.replace("400000", "400003"))[0])
     assert not [access for k in kernel.plan.kernels for access in unaligned(k.body, kernel.plan.context)]

@@ -42,6 +42,10 @@ def test_rows_of_odd_length_are_moved_in_vectors(length, dtype, width):
     assert widths(stencil(500, length, dtype, SUM)) == {1, width}
 
 
+def test_a_schedule_that_names_the_family_changes_nothing():
+    assert widths(stencil(500, 2051) + "schedule: {family: stencil}\n") == {1, 8}
+
+
 @pytest.mark.parametrize("length", [1357, 2053, 4097])
 def test_every_access_is_proved_inside_and_aligned(length):
     kernel = generate(load_text(stencil(500, length))[0])
