@@ -35,7 +35,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Node, ReturnUnless, Section
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer, symbol
-from cugen.spec.expressions import Read, Reduce, free_indices, walk
+from cugen.spec.expressions import IndexValue, Read, Reduce, free_indices, walk
 
 _CLUSTER_KEY = "schedule.cluster"
 
@@ -124,12 +124,15 @@ def _in_shared_rows(request: Request) -> tuple[str, ...]:
 
 
 def _has_element_per_row(problem: RowProblem) -> bool:
-    """Whether an array is stored per element, or read along all row and column indices."""
+    """Whether an array is stored per element, or read along all row and column indices: contiguously along one, or each
+    element once."""
     if any(output.is_per_element for output in problem.outputs):
         return True
     names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
     reads = (node for output in problem.outputs for node in walk(output.value) if isinstance(node, Read))
     full_reads = [read for read in reads if names <= free_indices(read)]
+    if any(names <= {sub.name for sub in read.subscripts if isinstance(sub, IndexValue)} for read in full_reads):
+        return True
     return any(is_contiguous(problem.arrays[r.array], r.subscripts, name) for r in full_reads for name in names)
 
 
