@@ -40,14 +40,15 @@ _GENERATED = """
 # Bessel functions, which no generated code calls: a variable of a kernel may hide one, as `j0`, the first of a tile's
 # columns, does.
 _HIDEABLE = frozenset({"j0", "j1", "jn", "y0", "y1", "yn"})
-_GENERATED_PREFIX = "wgmma"  # wgmma_m64n256k16_bf16 and all others, which differ by N and the types
+# wgmma_m64n256k16_bf16 and all others, which differ by N and the types; the macros that guard helper functions.
+_GENERATED_PREFIXES = ("wgmma", "CUGEN_")
 KEYWORDS = frozenset(_KEYWORDS.split())
 GENERATED = frozenset(_GENERATED.split())
 
 
 def is_taken(name: str) -> bool:
     """Whether a name is reserved: a keyword, declared or defined as a macro by the headers, or declared by cugen."""
-    return name in KEYWORDS or name in GENERATED or name.startswith(_GENERATED_PREFIX) or is_in_headers(name)
+    return name in KEYWORDS or name in GENERATED or name.startswith(_GENERATED_PREFIXES) or is_in_headers(name)
 
 
 def may_be_hidden(name: str) -> bool:
