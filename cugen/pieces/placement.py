@@ -12,7 +12,7 @@ from cugen.pieces.kernels import swizzled, tile_bytes
 from cugen.pieces.loop_variables import loop_variable
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array, row_major
+from cugen.plan.memory import Access, Array, is_row_major, row_major
 from cugen.plan.nodes import Barrier, Copy, Declare, For, Loop, Node, Section
 from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
 from cugen.plan.symbols import Integer, bounds, integer
@@ -174,8 +174,7 @@ def _copy_by_block(lowering: Lowering, source: Array, tile: Array, block: tuple[
     index = loop_variable("element", bounds(count, lowering.ranges)[1], lowering, first)
     subscripts = digits(index.symbol, source.shape[::-1])[::-1]
     load = Access(source, subscripts, "load")
-    dense = replace(load, array=replace(source, strides=row_major(source.shape)))
-    if source.flat and (load.offset() - dense.offset()).expand() == 0:
+    if source.flat and is_row_major(source.shape, source.strides):
         load = Access(source.flattened(count), (index.symbol,), "load")
     return For(Loop(index, first, count, threads), (Copy(Access(tile, subscripts, "store"), load),))
 

@@ -114,6 +114,12 @@ def row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:
     return tuple(sympy.Mul(*shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
+def is_row_major(shape: tuple[Integer, ...], strides: tuple[Integer, ...]) -> bool:
+    """Whether elements without gaps are in this order; the stride of a single row is never used."""
+    pairs = zip(shape, strides, row_major(shape), strict=True)
+    return all(extent == 1 or stride == dense or (stride - dense).expand() == 0 for extent, stride, dense in pairs)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
     """Declares a base pointer for some of a thread's accesses: `const float* a_from = &A[m * K + k]`.

@@ -104,6 +104,7 @@ def kernel_of(text: str) -> Kernel:
     return generate(spec, analysis=False)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("text", "family"),
     [

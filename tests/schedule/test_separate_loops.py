@@ -34,6 +34,7 @@ def kernel_of(value: str, size: int) -> Kernel:
     return generate(spec, analysis=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "families"),
     [

@@ -84,7 +84,7 @@ class GroupedKernel(KeyedKernel):
         indices, outside, grid = self._indices()
         lowering.prepare(tuple(part for term in self.problem.terms for part in term.parts()))
         scope = Scope(certain=not outside)
-        self._loops(self.problem.reduced, scope)
+        self.loops(self.problem.reduced, scope)
         loops = tuple(node for node in scope.nodes if isinstance(node, Section))
         assert len(loops) == len(scope.nodes), "a node is in no section"
         sections = (
@@ -172,16 +172,9 @@ class GroupedKernel(KeyedKernel):
 
     # The elements
 
-    def _loops(self, indices: Sequence[spec.Index], scope: Scope) -> None:
-        """The loops over the reduced indices, whose last is distributed over the lanes."""
-        index, *inner_indices = indices
-        start, stop = self.range_of(index, inner_indices)
-        if not stop.is_Symbol and not stop.free_symbols <= self.problem.context.ranges.keys():
-            stop = self.lowering.define("stop", stop, scope)
-        if inner_indices:
-            loop = Loop(self.loop_index(index, start, stop, 1), start, stop)
-            self.append("outer", index, loop, scope, lambda inner: self._loops(inner_indices, inner))
-            return
+    def innermost(self, index: spec.Index, start: Integer, stop: Integer, scope: Scope) -> None:
+        """Chunks of keys that a warp tests, batches of elements that are loaded ahead, and single elements; the lanes
+        take turns."""
         lanes, first, tile = self.config.lanes, start, 1
         sizes = {"batches": lanes * self.config.batch} if self.config.batch > 1 and self._reads_ahead(index) else {}
         if sizes and tests_warps(self.problem, self.config):
@@ -256,7 +249,7 @@ class GroupedKernel(KeyedKernel):
             inner.nodes.append(Load(local, Access(ahead, (element.symbol,), "load")))
             inner.remember(read, local)
         scope.nodes.append(unrolled(element, loads))
-        if self._uses_index(name):
+        if self.uses_index(name, self._is_ahead):
             inner.nodes.insert(0, define_index(name, position, extent, lowering))
         self._element(inner)
         self.ahead.clear()
@@ -303,15 +296,9 @@ class GroupedKernel(KeyedKernel):
             and is_plain(read, self.problem)
         )
 
-    def _uses_index(self, name: str) -> bool:
-        """Whether the terms use the index of each element, other than to read what is loaded ahead."""
-
-        def uses(expr: Expr) -> bool:
-            if isinstance(expr, Read) and (expr in self.ahead or is_plain(expr, self.problem)):
-                return False
-            return expr == spec.IndexValue(name) or any(map(uses, spec.children(expr)))
-
-        return any(uses(part) for term in self.problem.terms for part in term.parts())
+    def _is_ahead(self, read: Read) -> bool:
+        """Whether a read is loaded ahead of the loop over a batch."""
+        return read in self.ahead or is_plain(read, self.problem)
 
     def _element(self, scope: Scope) -> None:
         """Combines the terms of an element with the accumulators of their keys: the section `update`."""

@@ -43,7 +43,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Mod, bounds, ceil_div, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, uses_indices, walk
+from cugen.spec.expressions import Cast, Const, Expr, Local, Op, uses_indices, walk
 
 Grid = tuple[Integer, Integer, Integer]
 
@@ -70,7 +70,7 @@ class HistogramKernel(KeyedKernel):
             indices = (*indices, replica)
         lowering.prepare(tuple(part for term in self.problem.terms for part in term.parts()))
         scope = Scope(certain=not outside)
-        self._loops(self.problem.reduced, scope)
+        self.loops(self.problem.reduced, scope)
         loops = tuple(node for node in scope.nodes if isinstance(node, Section))
         assert len(loops) == len(scope.nodes), "a node is in no section"
         sections = (
@@ -166,16 +166,8 @@ class HistogramKernel(KeyedKernel):
 
     # The elements
 
-    def _loops(self, indices: Sequence[spec.Index], scope: Scope) -> None:
-        """The loops over the reduced indices, whose last is distributed over the threads of the row."""
-        index, *inner_indices = indices
-        start, stop = self.range_of(index, inner_indices)
-        if not stop.is_Symbol and not stop.free_symbols <= self.problem.context.ranges.keys():
-            stop = self.lowering.define("stop", stop, scope)
-        if inner_indices:
-            loop = Loop(self.loop_index(index, start, stop, 1), start, stop)
-            self.append("outer", index, loop, scope, lambda inner: self._loops(inner_indices, inner))
-            return
+    def innermost(self, index: spec.Index, start: Integer, stop: Integer, scope: Scope) -> None:
+        """Vectors where whole ones are contiguous, and single elements; the threads of the row take turns."""
         width, threads = self.config.width, self.config.threads
         tail = "scalars"
         if width > 1 and start == 0 and not any(map(uses_indices, self.conditions())):
@@ -210,21 +202,11 @@ class HistogramKernel(KeyedKernel):
             element = Local(lowering.name_for(read, lowering.read_names[read], inner), read.dtype)
             inner.nodes.append(Let(element, vector.component(lane.symbol)))
             inner.remember(read, element)
-        if self._needs_element_index(along, reads):
+        if self.uses_index(along, reads.__contains__):
             inner.nodes.insert(0, define_index(along, first + lane.symbol, lowering.limits[first], lowering))
         self._element(inner)
         lowering.symbols[along] = first
         append_loop(scope, "load", "elements", unrolled(lane, inner.nodes))
-
-    def _needs_element_index(self, along: str, vectors: Sequence[Read]) -> bool:
-        """Whether the terms use the index of each element, not only that of its vector."""
-
-        def uses(expr: Expr) -> bool:
-            if isinstance(expr, Read) and expr in vectors:
-                return False
-            return expr == spec.IndexValue(along) or any(map(uses, spec.children(expr)))
-
-        return any(uses(part) for _, term in self.terms for part in term.parts())
 
     def _element(self, scope: Scope) -> None:
         """Adds the terms of an element to the counters: the section `count`."""

@@ -8,18 +8,28 @@ from dataclasses import dataclass, replace
 from cugen.families.rowwise import shared_rows
 from cugen.families.rowwise.passes.schedule import (
     CachePolicy,
-    RowPass,
     has_costly_elements,
-    max_live_values,
-    plan_passes,
-    reduction_levels,
-    reused_buffers,
 )
 from cugen.families.rowwise.passes.storage_levels import (
     UNROLL_BEYOND_REGISTERS,
     UNROLL_WITH_OPERANDS,
     Storage,
     StorageLevel,
+)
+from cugen.families.rowwise.row_storage import (
+    MAX_ELEMENTS_PER_THREAD,
+    REGISTER_ELEMENTS,
+    REGISTER_VALUES_WITH_RELOADS,
+    REGISTER_VALUES_WITH_SHARED,
+    are_elements,
+    can_reuse_buffers,
+    is_placed_in_shared,
+    overlapped_bytes,
+    overlapped_levels,
+    registers_per_element,
+    row_passes,
+    storage_levels,
+    widest_shared_bytes,
 )
 from cugen.families.rowwise.row_vectors import (
     NARROW_VECTOR_ELEMENTS,
@@ -34,13 +44,11 @@ from cugen.families.rowwise.row_vectors import (
 from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.machine.features import FUNNEL_SHIFTS
-from cugen.pieces.block_reduce import partial_bytes
 from cugen.pieces.blocks import block_of_short_rows, power_of_two
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width
 from cugen.plan.request import Request, Tunable
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, free_indices, walk
-from cugen.spec.types import DType
 
 # Heuristics, tuned on H200 unless said otherwise.
 SHORT_ROW_BLOCK_THREADS = 128  # per block of several rows
@@ -56,11 +64,6 @@ ELEMENTS_PER_STRIDED_THREAD = 16  # of a column
 ELEMENTS_PER_WIDE_STRIDED_THREAD = 24  # with wide blocks (measured on H100)
 MIN_WIDE_STRIDED_BLOCKS = 2 * PLANNING_DEVICE.sms  # wide ones: fewer would leave multiprocessors idle
 FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
-MAX_ELEMENTS_PER_THREAD = 32  # of long rows: with blocks of 1024, a thread has 64 registers
-MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, for blocks of less than 512
-MAX_LARGE_BLOCK_REGISTER_VALUES = MAX_ELEMENTS_PER_THREAD + 8
-REGISTER_VALUES_WITH_SHARED = 24  # cached per thread, if shared memory caches the others
-REGISTER_VALUES_WITH_RELOADS = 16  # if others are reloaded, by loops that need registers
 FEWER_REGISTER_VALUES = (16, 8, 0)  # one after the other, where a thread has too few registers
 CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # of unknown length; elements past these are reloaded
 MAX_BLOCKS_OF_IDLE_GRID = 32  # up to which a grid leaves most multiprocessors idle
@@ -70,8 +73,6 @@ MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
 OVERLAPPED_CLUSTER_THREADS = 512  # of blocks, two of which fit a multiprocessor; these heuristics measured on H100
-MAX_OVERLAPPED_VALUES = 24  # cached per thread of these, in registers alone
-OVERLAPPED_REGISTER_VALUES = 16  # of more values, of which shared memory caches the others
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
 
 THREADS = Tunable(
@@ -82,13 +83,6 @@ THREADS = Tunable(
     reorders=True,
 )
 ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows per block; by default enough for 128 threads")
-REGISTER_ELEMENTS = Tunable(
-    "registers",
-    (0, 8, 16, 24, 32, 40, 48, 64),
-    "as fit",
-    "values per thread that are cached in registers, all others in shared memory; by default up to 64, or 24; "
-    "in clusters 24 or 16, and none of a narrow type that is computed on",
-)
 CLUSTER = Tunable(
     "cluster",
     (1, *CLUSTER_SIZES),
@@ -167,7 +161,7 @@ def _peeled_config(
         return None  # a thread would have two elements before or after the vectors
     if is_static and not all(level.is_cached for level in config.levels):
         return None
-    edges = StorageLevel(Storage.EDGES, 0, 1, _passes(problem, CachePolicy.ALL))
+    edges = StorageLevel(Storage.EDGES, 0, 1, row_passes(problem, CachePolicy.ALL))
     unroll = UNROLL_WITH_OPERANDS if shifted else config.unroll
     return replace(config, edges=edges, aligned=aligned, shifted=shifted, unroll=unroll)
 
@@ -187,20 +181,12 @@ def _config(problem: RowProblem, width: Width, registers: int | None, *, has_mar
     """The config with vectors of `width`, or of fewer elements where those of a computed value in shared memory would
     exceed one access. `has_margin`: a vector's elements of each row are in none."""
     config = _config_of(problem, width, registers, width.count if has_margin else 0)
-    widest = max((_shared_bytes(level, problem) for level in config.levels), default=0)
+    widest = max((widest_shared_bytes(level, problem) for level in config.levels), default=0)
     if config.width.count * widest <= MAX_ACCESS_BYTES:
         return config
     count = MAX_ACCESS_BYTES // widest
     reason = f"{count} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
     return _config_of(problem, Width(count, reason), registers, count if has_margin else 0)
-
-
-def _shared_bytes(level: StorageLevel, problem: RowProblem) -> int:
-    """The bytes of an element of the widest value that a level has in shared memory."""
-    if level.storage != Storage.SHARED:
-        return 0
-    values = (expr for row_pass in level.passes for expr in row_pass.cached)
-    return max(((e.dtype if level.as_computed else storage_type(e, problem)).bytes for e in values), default=0)
 
 
 def _config_of(problem: RowProblem, width: Width, registers: int | None, margin: int) -> RowConfig:
@@ -230,7 +216,7 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None, margin:
         registers = None
     elif registers is None and not is_known:
         registers = REGISTER_VALUES_WITH_RELOADS
-    levels = _storage_levels(problem, threads * rows, width.count, slots, registers)
+    levels = storage_levels(problem, threads * rows, width.count, slots, registers)
     overlapped: tuple[StorageLevel, ...] = ()
     is_free = (
         not is_capped and not along_row and tunables.keys() <= {"cluster"} and rows == 1 and not is_placed(problem)
@@ -239,7 +225,7 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None, margin:
     if is_free and (cluster > 1 or is_shared_row):
         of_row = shared_rows.threads_of_row(covered, width.count, request.target)
         block_threads = of_row if is_shared_row else OVERLAPPED_CLUSTER_THREADS
-        overlapped = _overlapped_levels(problem, covered, width.count, block_threads, in_shared=is_shared_row)
+        overlapped = overlapped_levels(problem, covered, width.count, block_threads, in_shared=is_shared_row)
     if overlapped:
         threads, levels = block_threads, overlapped
     elif width.count > FLOATS_PER_ACCESS and levels[-1].storage == Storage.SHARED:
@@ -249,9 +235,9 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None, margin:
             reason = f"{FLOATS_PER_ACCESS} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
             width = Width(FLOATS_PER_ACCESS, reason)
     if not is_known and levels[-1].is_cached:
-        passes = _passes(problem, CachePolicy.NOTHING)
+        passes = row_passes(problem, CachePolicy.NOTHING)
         levels = (*levels, StorageLevel(Storage.GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
-    cached = levels[0].slots * width.count * _registers_per_element(problem)
+    cached = levels[0].slots * width.count * registers_per_element(problem)
     is_small = threads < MAX_BLOCK_THREADS and cached <= MAX_ELEMENTS_PER_THREAD
     is_resident = cluster > 1 and not overlapped and len(levels) == 1 and is_small
     min_blocks = MAX_BLOCK_THREADS // threads if is_resident else 0
@@ -261,9 +247,9 @@ def _config_of(problem: RowProblem, width: Width, registers: int | None, margin:
 
 def _with_more_blocks(problem: RowProblem, config: RowConfig) -> RowConfig:
     """The config of a row in shared memory with launch bounds for the blocks that fit a multiprocessor."""
-    shared_bytes = _overlapped_bytes(problem, config.levels, config.threads, config.width.count)
+    shared_bytes = overlapped_bytes(problem, config.levels, config.threads, config.width.count)
     min_blocks = shared_rows.blocks_per_multiprocessor(problem.request.target, config.threads, shared_bytes)
-    are_loaded = _are_loaded(_passes(problem, CachePolicy.ALL))
+    are_loaded = are_elements(row_passes(problem, CachePolicy.ALL))
     return replace(
         config,
         min_blocks_per_sm=min_blocks,
@@ -272,15 +258,10 @@ def _with_more_blocks(problem: RowProblem, config: RowConfig) -> RowConfig:
     )
 
 
-def _are_loaded(passes: tuple[RowPass, ...]) -> bool:
-    """Whether all cached values are elements of arrays."""
-    return all(isinstance(expr, Read) for row_pass in passes for expr in row_pass.cached)
-
-
 def _is_shared_row(problem: RowProblem, length: int, width: int, levels: tuple[StorageLevel, ...]) -> bool:
     """Whether a block has a row of narrow elements in shared memory: those that don't fit registers, and long ones of
     wide vectors of which no computed values are cached."""
-    are_loaded = width >= NARROW_VECTOR_ELEMENTS and _are_loaded(_passes(problem, CachePolicy.ALL))
+    are_loaded = width >= NARROW_VECTOR_ELEMENTS and are_elements(row_passes(problem, CachePolicy.ALL))
     is_long = are_loaded and length > shared_rows.MAX_REGISTER_ELEMENTS
     return is_narrow(problem) and (is_long or levels[-1].storage == Storage.SHARED)
 
@@ -290,13 +271,13 @@ def _levels_as_computed(
 ) -> tuple[int, tuple[StorageLevel, ...]] | None:
     """The threads of a row of `length` elements and its storage levels with shared buffers of the compute type, which
     save recomputation; None without such buffers. Blocks have all threads they may unless two fit a multiprocessor."""
-    if not _can_reuse_buffers(problem, as_computed=True):
+    if not can_reuse_buffers(problem, as_computed=True):
         return None
     shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
     two_fit = 2 * shared_bytes <= problem.request.target.shared_opt_in
     threads = threads if "threads" in _tunables(problem.request) or two_fit else MAX_BLOCK_THREADS
     slots = -(-length // (threads * FLOATS_PER_ACCESS))
-    levels = _storage_levels(problem, threads * rows, FLOATS_PER_ACCESS, slots, registers)
+    levels = storage_levels(problem, threads * rows, FLOATS_PER_ACCESS, slots, registers)
     return (threads, levels) if levels[-1].as_computed else None
 
 
@@ -322,7 +303,7 @@ def _rows_of_strided_block(problem: RowProblem, length: int, *, is_planned: bool
             return rows
     for rows in NARROW_STRIDED_BLOCKS if is_planned else ():
         threads = _strided_threads(length, rows)
-        if _storage_levels(problem, threads * rows, 1, -(-length // threads))[-1].is_cached:
+        if storage_levels(problem, threads * rows, 1, -(-length // threads))[-1].is_cached:
             return rows
     return ROWS_PER_STRIDED_BLOCK
 
@@ -335,25 +316,14 @@ def _strided_threads(length: int, rows: int) -> int:
 def _cluster(problem: RowProblem, certain: int, length: int) -> int:
     """The blocks per row, which is planned to have at least `certain` elements. A single block of a long row would be
     the only one on its multiprocessor, without another one's loads to overlap with its stores."""
-    registers, narrow = _registers_per_element(problem), is_narrow(problem)
+    registers, narrow = registers_per_element(problem), is_narrow(problem)
     per_block = NARROW_CLUSTER_BLOCK_REGISTERS if narrow else CLUSTER_BLOCK_REGISTERS
     row_threads = shared_rows.max_threads(problem.request.target)
-    if narrow and not _is_placed_in_shared(problem) and _overlapped_levels(problem, length, 1, row_threads):
+    if narrow and not is_placed_in_shared(problem) and overlapped_levels(problem, length, 1, row_threads):
         return 1
     if not problem.request.target.has_clusters or certain * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
     return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
-
-
-def _passes(problem: RowProblem, policy: CachePolicy) -> tuple[RowPass, ...]:
-    return plan_passes(problem.outputs, problem.domain.column_names, policy)
-
-
-def _registers_per_element(problem: RowProblem) -> int:
-    """The 32-bit registers of an element's cached values."""
-    passes = _passes(problem, CachePolicy.ALL)
-    bits = max((expr.dtype.compute.bits for row_pass in passes for expr in row_pass.cached), default=0)
-    return max_live_values(passes) * -(-bits // 32)
 
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
@@ -384,105 +354,6 @@ def reloads_single_elements(problem: RowProblem, config: RowConfig) -> bool:
 def _capacity(config: RowConfig) -> int:
     """The elements of a row that are cached."""
     return sum(level.slots for level in config.levels) * config.stride
-
-
-def _overlapped_levels(
-    problem: RowProblem, length: int, width: int, threads: int, *, in_shared: bool = False
-) -> tuple[StorageLevel, ...]:
-    """Storage levels for which two blocks fit a multiprocessor: one loads or stores while the other one reduces. Narrow
-    elements are kept as loaded, in shared memory if also computed values are needed again. Empty if two don't fit."""
-    narrow, passes = is_narrow(problem), _passes(problem, CachePolicy.ALL)
-    slots = -(-length // (threads * width))
-    values = slots * width * max(max_live_values(passes), 1)
-    are_loaded = _are_loaded(passes)
-    if narrow:
-        registers = values if are_loaded and not in_shared and values <= MAX_ELEMENTS_PER_THREAD else 0
-    else:
-        registers = values if values <= MAX_OVERLAPPED_VALUES else OVERLAPPED_REGISTER_VALUES
-    levels = _storage_levels(problem, threads, width, slots, registers, as_loaded=narrow)
-    used = _overlapped_bytes(problem, levels, threads, width)
-    fits = levels[-1].is_cached and 2 * used <= problem.request.target.shared_opt_in
-    return levels if fits else ()
-
-
-def _overlapped_bytes(problem: RowProblem, levels: tuple[StorageLevel, ...], threads: int, width: int) -> int:
-    """An upper bound of the shared memory of a block."""
-    shared = [level for level in levels if level.storage == Storage.SHARED]
-    cached = [expr for level in shared for expr in level.passes[0].cached]
-    element_bytes = sum(storage_type(e, problem).bytes if not shared[0].as_computed else e.dtype.bytes for e in cached)
-    used = sum(level.slots for level in shared) * threads * width * element_bytes
-    return used + threads * sum(map(partial_bytes, reduction_levels(problem.outputs)))
-
-
-def _storage_levels(
-    problem: RowProblem,
-    threads: int,
-    width: int,
-    slots: int,
-    registers: int | None = None,
-    *,
-    as_loaded: bool = False,
-) -> tuple[StorageLevel, ...]:
-    """Registers first, for `registers` values or as many as fit, then shared memory up to a block's limit; what exceeds
-    both is reloaded in each pass. `as_loaded`: values in shared memory are not converted."""
-    passes = {policy: _passes(problem, policy) for policy in CachePolicy}
-    tunables = _tunables(problem.request)
-    if registers is not None:
-        tunables["registers"] = registers
-    limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES
-    values_per_slot = max(max_live_values(passes[CachePolicy.ALL]), 1) * width
-    if _is_placed_in_shared(problem):
-        tunables.setdefault("registers", 0)
-    if slots * values_per_slot <= tunables.get("registers", limit):
-        return (StorageLevel(Storage.REGISTERS, 0, slots, passes[CachePolicy.ALL]),)
-    if not max_live_values(passes[CachePolicy.LOADED]):
-        return (StorageLevel(Storage.GLOBAL, 0, 0, passes[CachePolicy.NOTHING]),)
-    in_registers = min(tunables.get("registers", REGISTER_VALUES_WITH_SHARED) // values_per_slot, slots)
-    # An upper bound of the shared memory that a block's reductions take.
-    reduction_bytes = threads * sum(map(partial_bytes, reduction_levels(problem.outputs)))
-    free_bytes = problem.request.target.shared_opt_in - reduction_bytes
-    cached = passes[CachePolicy.LOADED][0].cached
-    shared_slots = free_bytes // (threads * width * sum(expr.dtype.bytes for expr in cached))
-    as_computed = in_registers + shared_slots >= slots and not as_loaded
-    as_computed = as_computed and _can_reuse_buffers(problem, as_computed=True)
-    as_computed = as_computed and all(width * expr.dtype.bytes <= MAX_ACCESS_BYTES for expr in cached)
-    if not as_computed:
-        shared_slots = free_bytes // (threads * width * sum(storage_type(expr, problem).bytes for expr in cached))
-    if in_registers + shared_slots < slots and "registers" not in tunables:
-        in_registers = min(REGISTER_VALUES_WITH_RELOADS // values_per_slot, slots)
-    shared_slots = min(shared_slots, slots - in_registers)
-    can_reuse = _can_reuse_buffers(problem, as_computed=as_computed)
-    shared_passes = passes[CachePolicy.ALL if can_reuse else CachePolicy.LOADED]
-    levels = [
-        StorageLevel(Storage.REGISTERS, 0, in_registers, passes[CachePolicy.ALL]),
-        StorageLevel(Storage.SHARED, in_registers, shared_slots, shared_passes, as_computed),
-    ]
-    if in_registers + shared_slots < slots:
-        levels.append(StorageLevel(Storage.GLOBAL, in_registers + shared_slots, 0, passes[CachePolicy.NOTHING]))
-    return tuple(level for level in levels if level.slots or not level.is_cached)
-
-
-def read_repeatedly(problem: RowProblem) -> frozenset[str]:
-    """The arrays whose elements are needed in several passes."""
-    cached = (expr for row_pass in _passes(problem, CachePolicy.LOADED) for expr in row_pass.cached)
-    return frozenset(node.array for expr in cached for node in walk(expr) if isinstance(node, Read))
-
-
-def _is_placed_in_shared(problem: RowProblem) -> bool:
-    """Whether the spec places an input in shared memory whose elements are needed in several passes."""
-    spec = problem.request.context.spec
-    return any(spec.array(name).memory.space == "shared" for name in read_repeatedly(problem))
-
-
-def _can_reuse_buffers(problem: RowProblem, *, as_computed: bool) -> bool:
-    """Whether each costly value can overwrite the shared-memory buffer of a dead one."""
-    passes = _passes(problem, CachePolicy.ALL)
-    return bool(reused_buffers(passes, lambda expr: expr.dtype if as_computed else storage_type(expr, problem)))
-
-
-def storage_type(expr: Expr, problem: RowProblem) -> DType:
-    """The type of a cached value in shared memory: that of its array if it is only loaded, else its compute type."""
-    return problem.arrays[expr.array].dtype if isinstance(expr, Read) else expr.dtype
 
 
 def _threads(problem: RowProblem, length: int, width: int) -> int:

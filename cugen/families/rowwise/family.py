@@ -14,11 +14,11 @@ from cugen.families.rowwise.config import (
     RowConfig,
     choose_config,
     has_too_few_rows,
-    read_repeatedly,
     reloads_single_elements,
 )
 from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.passes.storage_levels import Storage
+from cugen.families.rowwise.row_storage import read_repeatedly
 from cugen.families.rowwise.split import split
 from cugen.families.rowwise.statements.nan_free_maxima import with_nan_free_maxima
 from cugen.families.rowwise.statements.recognition import NotRowwise, RowProblem, match_rows

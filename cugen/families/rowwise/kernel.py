@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cugen.families.rowwise.config import RowConfig, storage_type
+from cugen.families.rowwise.config import RowConfig
 from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
 from cugen.families.rowwise.passes.schedule import RowPass, element_reads, use_counts, uses_element_index
 from cugen.families.rowwise.passes.storage_levels import (
@@ -17,6 +17,7 @@ from cugen.families.rowwise.passes.storage_levels import (
     segments,
 )
 from cugen.families.rowwise.row_buffers import CachedValue, RowBuffers
+from cugen.families.rowwise.row_storage import storage_type
 from cugen.families.rowwise.row_vectors import is_vector, reads_vector
 from cugen.families.rowwise.statements.names import RowNames, name_hint
 from cugen.families.rowwise.statements.recognition import Output, RowProblem, evaluated_nodes

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from cugen.families.rowwise.config import RowConfig, storage_type
+from cugen.families.rowwise.config import RowConfig
 from cugen.families.rowwise.passes.schedule import reused_buffers
 from cugen.families.rowwise.passes.storage_levels import Storage, StorageLevel
+from cugen.families.rowwise.row_storage import storage_type
 from cugen.families.rowwise.row_vectors import reads_vector
 from cugen.families.rowwise.statements.names import RowNames, name_hint
 from cugen.families.rowwise.statements.recognition import RowProblem

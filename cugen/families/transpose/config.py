@@ -22,7 +22,7 @@ from cugen.pieces.vectors import (
     widest_at,
 )
 from cugen.plan.alignment import divisor
-from cugen.plan.memory import ADDRESSED, Array, row_major
+from cugen.plan.memory import ADDRESSED, Array, is_row_major
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.spec.expressions import Index, Read
@@ -217,7 +217,7 @@ def _with_unaligned_rows(vectors: _Vectors, config: TransposeConfig, size: int) 
     extent, length = (max(context.max_extent(index), 1) for index in (transpose.across, transpose.down))
     is_filled = down > 0 and length >= MIN_USED_COLUMNS * down * -(-length // down)
     arrays = [transpose.arrays[read.array] for read in transpose.reads]
-    is_dense = transpose.has_dense_columns and all(map(_is_row_major, arrays))
+    is_dense = transpose.has_dense_columns and all(map(_has_vectors, arrays))
     if not config.shift or config.pack == 1 or vectors.load > 1 or not is_filled or not is_dense:
         return config
     width = MAX_ACCESS_BYTES // size
@@ -232,10 +232,9 @@ def _with_unaligned_rows(vectors: _Vectors, config: TransposeConfig, size: int) 
     return fewest if shared_bytes(transpose, fewest) <= STATIC_SHARED_BYTES else config
 
 
-def _is_row_major(array: Array) -> bool:
+def _has_vectors(array: Array) -> bool:
     """Whether an array has no gaps, and vectors may load any of its elements."""
-    strides = zip(array.strides, row_major(array.shape), strict=True)
-    return array.space in ADDRESSED and array.flat and all((a - b).expand() == 0 for a, b in strides)
+    return array.space in ADDRESSED and array.flat and is_row_major(array.shape, array.strides)
 
 
 def _fitted(sizes: tuple[int, int, int], extent: int) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, integer, symbol
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Cast, Expr, Local, free_indices
+from cugen.spec.expressions import Cast, Expr, Local, Read, free_indices
 from cugen.spec.types import INT64, UINT32
 
 Update = tuple[Array, Expr]  # accumulators, and the value that one of them is combined with
@@ -32,8 +32,24 @@ class KeyedKernel(ABC):
         self.terms: tuple[tuple[Array, Term], ...] = ()
 
     @abstractmethod
+    def innermost(self, index: spec.Index, start: Integer, stop: Integer, scope: Scope) -> None:
+        """Appends the loops over the last reduced index, whose elements are distributed over threads."""
+
+    @abstractmethod
     def update(self, updates: Sequence[Update], keys: Sequence[Integer], scope: Scope) -> None:
         """Appends the updates of the accumulators of some keys, if they are those of a bin."""
+
+    def loops(self, indices: Sequence[spec.Index], scope: Scope) -> None:
+        """Appends the loops over the reduced indices."""
+        index, *inner_indices = indices
+        start, stop = self.range_of(index, inner_indices)
+        if not stop.is_Symbol and not stop.free_symbols <= self.problem.context.ranges.keys():
+            stop = self.lowering.define("stop", stop, scope)
+        if inner_indices:
+            loop = Loop(self.loop_index(index, start, stop, 1), start, stop)
+            self.append("outer", index, loop, scope, lambda inner: self.loops(inner_indices, inner))
+        else:
+            self.innermost(index, start, stop, scope)
 
     def add(self, updates: Sequence[Update], keys: Sequence[Expr], conditions: Sequence[Expr], scope: Scope) -> None:
         """Updates the accumulators of the terms' keys, under the conditions that are left."""
@@ -71,6 +87,16 @@ class KeyedKernel(ABC):
 
     def conditions(self) -> tuple[Expr, ...]:
         return tuple(condition for _, term in self.terms for condition in term.conditions)
+
+    def uses_index(self, name: str, is_loaded: Callable[[Read], bool]) -> bool:
+        """Whether the terms use the index of each element, other than in reads that are loaded."""
+
+        def uses(expr: Expr) -> bool:
+            if isinstance(expr, Read) and is_loaded(expr):
+                return False
+            return expr == spec.IndexValue(name) or any(map(uses, spec.children(expr)))
+
+        return any(uses(part) for _, term in self.terms for part in term.parts())
 
     def range_of(self, index: spec.Index, inner: Sequence[spec.Index]) -> tuple[Integer, Integer]:
         """The range of an index outside of which a condition of all terms fails; these conditions are then implied."""

@@ -141,6 +141,7 @@ def zsh(scripts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
     os.close(terminal)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("line", "completed"),
     [

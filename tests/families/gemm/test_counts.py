@@ -36,6 +36,7 @@ def counted(condition: str, dtype: str, *sizes: object, schedule: str = "") -> s
     return TEXT % (*sizes, dtype, dtype, condition, f"schedule: {{{schedule}}}" if schedule else "")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("condition", "dtype"), CASES)
 def test_conditions_on_both_operands_are_a_gemm(made, condition, dtype):
     assert made(counted(condition, dtype, 600, 700, 300)).plan.kernels[-1].family == "gemm"

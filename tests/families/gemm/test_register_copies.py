@@ -133,6 +133,7 @@ def predicted(text, **changes):
     return problem, config, predict(problem, config, contraction.request.target)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_each_k_tile_of_a_block_takes_as_long_as_its_loads(seed):
     """Whatever the number of blocks: of 40 rows and 4849 columns there are a few more than multiprocessors."""

@@ -139,6 +139,7 @@ compute:
 WEIGHTED = "sum(x[b, i, j] * j, i, j) / m[b]"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", ["sum(x[b, i, j], i, j)", "sum(x[b, i, j] ** 2, i, j)"])
 @pytest.mark.parametrize("last", [WEIGHTED, "max(abs(x[b, i, j]), i, j)", "sum(x[b, i, j] > 0, i, j)"])
 def test_statements_that_need_the_indices_of_elements_share_launches_with_others(made, first, last):

@@ -27,7 +27,7 @@ def filtered(value, n=500, taps=40, length="4 * N + 2 * T", dtype="float32", bou
     return FILTER % (n, taps, length, dtype, boundary, dtype, result or dtype, value) + FORCED
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("taps", [2, 16, 37, 64, 65, 130])
 def test_any_stride_and_length_of_a_filter_is_right(prove, stride, taps):
@@ -122,7 +122,7 @@ compute: y[i, j] = %s
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "value",
     [
@@ -167,6 +167,7 @@ compute: y[i, c] = %s
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("of_x", "of_h", "value"),
     [

@@ -241,6 +241,7 @@ def test_conditions_that_tensor_cores_don_t_count_stay(value, dtype, result, tar
     assert not [array for array in generate(spec, analysis=False).plan.workspace if array.dtype.name == "int8"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
 @pytest.mark.parametrize("sizes", ["M: 67, N: 45, K: 130", "M: 128, N: 64, K: 1"])
 def test_counts_of_conditions_are_right(value, dtype, result, sizes, without_minimum):

@@ -68,6 +68,7 @@ def kernel_of(text: str) -> Kernel:
     return generate(spec, analysis=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_products_with_all_matrices_are_a_batched_gemm(form: str) -> None:
     assert "wgmma" in families(experts(form))

@@ -82,6 +82,7 @@ def test_a_separable_window_is_reduced_along_one_dimension_at_a_time(compute: st
     assert names[-1] == "y"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compute", OTHERS.values(), ids=list(OTHERS))
 def test_what_is_not_separable_is_reduced_at_once(compute: str) -> None:
     assert not any("pass" in name for name in launches(spec_of(compute)))

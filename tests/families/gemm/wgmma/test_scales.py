@@ -113,7 +113,7 @@ compute: y[e, m, n] = sum(x[e, m, k] * w[e, n, k] * s[e, m, k // 128] * exp(u[e,
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("k", [128, 256, 400])
 @pytest.mark.parametrize("kinds", KINDS, ids=" and ".join)
 def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, ...], k: int) -> None:
@@ -143,6 +143,7 @@ def test_scales_of_other_forms_multiply_partial_sums(made, prove, text: str) -> 
     prove(text)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "scales",
     ["s[m, g] * w[k]", "s[m, (128 * g + k + 32) // 128]", "s[m, g] * w[(k + 32) // 64]"],
@@ -165,7 +166,7 @@ compute: C[m, n] = sum({scales} * A[m, g, k] * B[n, g, k], {order})
     prove(text)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("mode", ["sanitize", "races"])
 def test_scales_are_those_of_the_terms_that_a_block_has(prove, schedule: str, mode: str) -> None:
