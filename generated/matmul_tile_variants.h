@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 2e72a7fb347a52d4, text a4aeb2bc93ff00f9.
+// Input d1ebd777a777ecc0, text dbe4066adf1c8506.

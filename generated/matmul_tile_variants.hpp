@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 2e72a7fb347a52d4, text 5352427e633bd7e8.
+// Input d1ebd777a777ecc0, text d154adce5bb8872c.

@@ -1,10 +1,11 @@
-"""Vector widths: how many consecutive elements one access may move, as far as alignment is provable."""
+"""Vector widths: how many consecutive elements one access may move, as far as alignment is provable; and vectors that
+start between aligned ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -12,12 +13,14 @@ from cugen.pieces.blocks import define
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import ADDRESSED, Array
-from cugen.plan.nodes import Define
+from cugen.plan.memory import ADDRESSED, FUNNEL_SHIFT, Array, IndexLocal, Vector
+from cugen.plan.nodes import Define, Let, Load
 from cugen.plan.request import Request
-from cugen.plan.subscripts import computed_parts, to_integer
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import access_of, computed_parts, to_integer
 from cugen.plan.symbols import Integer, Mod, integer, symbol
-from cugen.spec.expressions import Expr, Index, IndexValue, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, free_indices
+from cugen.spec.types import INT64
 
 MAX_ACCESS_BYTES = 16  # of one thread's load or store instruction (CUDA programming guide)
 SECTOR_BYTES = 32  # the granularity of device memory transactions (CUDA programming guide)
@@ -196,6 +199,29 @@ def define_misalignment(
     anywhere: a vector of its row may start so much before it. `symbols` are the indices of the row."""
     start = offset_of(arrays, reference, {**symbols, along: integer(0)})
     return define("misalignment", Mod(start, integer(modulus)), lowering)
+
+
+def load_shifted(
+    read: Read,
+    vector: Vector,
+    along: str,
+    head: Integer,
+    symbols: Mapping[str, Integer],
+    lowering: Lowering,
+    scope: Scope,
+) -> None:
+    """Loads a vector that starts `head` elements after an aligned one, from that and the next one: a funnel shift has
+    the elements of both. `symbols` maps `along` to the first element."""
+    halves: list[Vector] = []
+    for number, which in enumerate(("low", "high")):
+        key = Op(f"{which} vector", (read,), read.dtype)
+        half = replace(vector, name=lowering.name_for(key, f"{vector.name}_{which}", scope))
+        first = (symbols[along] - head + number * vector.width).expand()
+        source = access_of(lowering.arrays[read.array], read, {**symbols, along: first}, "load", vector.width)
+        scope.nodes.append(Load(half, source))
+        halves.append(half)
+    shifted = Op(FUNNEL_SHIFT, (*halves, IndexLocal(str(head), INT64)), vector.dtype)
+    scope.nodes.append(Let(vector, shifted))
 
 
 def to_alignment(offset: Integer, width: int) -> Integer:

@@ -38,8 +38,12 @@ class FusedStatements:
 @lru_cache(maxsize=16)  # several families fuse the same statements, one after another
 def with_fused_dimensions(statements: tuple[Statement, ...], context: Context) -> FusedStatements:
     """The statements, indices fused wherever all arrays that depend on one of them allow it."""
-    current = without_unit_dimensions(_linearised(FusedStatements(statements, context.arrays), context), context)
-    return fused(current, context, joined_name)
+    return fused(linearised(statements, context), context, joined_name)
+
+
+def linearised(statements: tuple[Statement, ...], context: Context) -> FusedStatements:
+    """The statements with linear indices in place of subscripts that are made of them, without unit dimensions."""
+    return without_unit_dimensions(_linearised(FusedStatements(statements, context.arrays), context), context)
 
 
 # The name of a fused index, by the slow and the fast one, all that they were fused from, and the names in use.

@@ -3,13 +3,17 @@
     y[i] = sum(x[i, j], j)
 becomes
     y_parts[part, i] = sum(x[i, part * chunk + j], j < chunk);  y[i] = sum(y_parts[part, i], part)
+and with rows in groups of 8, so that vectors of columns go on from one row to the next,
+    y[j] = sum(x[i, j], i)
+becomes, with what is left of the last group beside it,
+    y_parts[part, row, j] = sum(x[8 * (part * chunk + i) + row, j], i < chunk);  y[j] = sum(y_parts[part, row, j], ...)
 
 The order of summation depends on the sizes alone, so that results are reproducible."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.context import Context
@@ -19,6 +23,8 @@ from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import collected
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.fuse_dimensions import delinearised, product
+from cugen.rewrite.indices.row_groups import group_of_rows
+from cugen.rewrite.sums.short_reductions import OPERATORS
 from cugen.rewrite.temporaries import Temporary, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, conjunction, walk
 from cugen.spec.model import Statement
@@ -33,21 +39,27 @@ MIN_RUN_ELEMENTS = 32  # of a part of the contiguous index: one for each lane of
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """One index split into chunks: `element` counts within chunk `number`, which starts at `number * chunk`.
+    """One index split into chunks: `element` counts within chunk `number`, which starts at `number * chunk`. Elements
+    are groups of rows where there is an index `row`.
 
-    `coordinates`: values of the indices that the split one was fused from; `in_range`: that the element exists."""
+    `coordinates`: values of the indices that the split one was fused from; `in_range`: that the element exists. `after`
+    counts the rows after the last group, with `coordinates_after`."""
 
     number: Index
     element: Index
     coordinates: Mapping[str, Expr]
     in_range: Expr | None
+    row: Index | None = None
+    after: Index | None = None
+    coordinates_after: Mapping[str, Expr] = field(default_factory=dict)
 
 
 class ReductionSplitter:
     """The passes of one statement, reduction by reduction, with `parts` results of the first for each of the second.
 
     `stages` are the fused indices of its reductions, `origins` what each was fused from; chunks of the `aligned` ones
-    start at multiples of vectors. The steps of the first pass belong to the family that asks, or, `open`, to any."""
+    start at multiples of vectors. The steps of the first pass belong to the family that asks, or, `open`, to any. With
+    `rows` in a group, results before those of the second pass have one more index, before the `columns`."""
 
     def __init__(
         self,
@@ -59,12 +71,16 @@ class ReductionSplitter:
         *,
         aligned: Collection[Index] = (),
         is_open: bool = False,
+        rows: int = 1,
+        columns: Collection[str] = (),
     ) -> None:
         self.statement, self.context, self.stages, self.origins = statement, context, stages, origins
         self.parts, self.aligned, self.is_open = parts, aligned, is_open
+        self.rows, self.columns = rows, columns
         in_use = (index for indices in (*stages, statement.indices) for index in indices)
         self.taken = taken_names(context.spec, in_use) | set(origins)
         self.part = fresh("part", self.taken)
+        self.row = fresh("row", self.taken) if rows > 1 else ""
         self.temporaries: list[Temporary] = []
 
     def steps(self) -> Steps:
@@ -92,6 +108,8 @@ class ReductionSplitter:
         # A chunk of one element needs no loop, and its index is that of the chunk for all terms.
         elements = () if unsplit and chunks.element.extent == _SINGLE_ELEMENT else (chunks.element,)
         partial = replace(reduction, body=body, where=conjunction(conditions), indices=(*unsplit, *elements))
+        if chunks.row is not None:
+            return self._of_row_partials(reduction, partial, chunks, chunks.row)
         indices = (chunks.number, *self.statement.indices)
         if not reduction.is_position:
             stored = self._step(partial, indices, "parts", self._text(reduction, chunks))
@@ -107,6 +125,20 @@ class ReductionSplitter:
         in_chunk = replace(position, subscripts=(chunk_number, *position.subscripts[1:]))
         return Op("add", (Op("mul", (chunk_number, chunks.element.extent), INT64), in_chunk), INT64)
 
+    def _of_row_partials(self, reduction: Reduce, partial: Reduce, chunks: _Chunks, row: Index) -> Expr:
+        """The second pass over the partial results of each row of a group, and over the rows after the last group."""
+        number = next(n for n, index in enumerate(self.statement.indices) if index.name in self.columns)
+        outer, columns = self.statement.indices[:number], self.statement.indices[number:]
+        stored = self._step(partial, (chunks.number, *outer, row, *columns), "parts", self._text(reduction, chunks))
+        result = replace(reduction, body=stored, where=None, indices=(chunks.number, row))
+        if chunks.after is None:
+            return result
+        body = substitute(reduction.body, chunks.coordinates_after)
+        where = None if reduction.where is None else substitute(reduction.where, chunks.coordinates_after)
+        unsplit = tuple(index for index in reduction.indices if index.name not in chunks.coordinates_after)
+        of_last = replace(reduction, body=body, where=where, indices=(*unsplit, chunks.after))
+        return Op(OPERATORS[reduction.kind], (result, of_last), reduction.dtype)
+
     def _chunks(self, reduction: Reduce) -> _Chunks:
         names = {index.name for index in reduction.indices}
         fitting = [indices for indices in self.stages if self._names(indices) <= names]
@@ -114,6 +146,8 @@ class ReductionSplitter:
         index = self._split_index(indices)
         origins = self.origins.get(index.name, (index,))
         total = product(tuple(origin.extent for origin in origins))
+        if self.rows > 1:
+            return self._chunks_of_groups(index, origins)
         multiple = CHUNK_MULTIPLE if index in self.aligned else 1
         chunk, count, is_even = self._chunk_length(index, total, multiple)
         number = IndexValue(self.part)
@@ -127,6 +161,27 @@ class ReductionSplitter:
             Index(index.name, chunk),
             {origin.name: digit for origin, digit in zip(origins, coordinates, strict=True)},
             in_range,
+        )
+
+    def _chunks_of_groups(self, index: Index, origins: tuple[Index, ...]) -> _Chunks:
+        """The chunks of an index of fixed extent, in groups of rows."""
+        extent = self.context.static_extent(index)
+        assert extent is not None
+        groups, left = divmod(extent, self.rows)
+        chunk = -(-groups // self.parts)
+        count = -(-groups // chunk)
+        start = Op("mul", (IndexValue(self.part), Const(chunk, INT64)), INT64)
+        group = Op("add", (start, IndexValue(index.name)), INT64)
+        extents, names = tuple(origin.extent for origin in origins), [origin.name for origin in origins]
+        after = Op("add", (Const(groups * self.rows, INT64), IndexValue(index.name)), INT64)
+        return _Chunks(
+            Index(self.part, Const(count, INT64)),
+            Index(index.name, Const(chunk, INT64)),
+            dict(zip(names, delinearised(group_of_rows(group, self.row, self.rows), extents), strict=True)),
+            None if groups % chunk == 0 else Op("lt", (group, Const(groups, INT64)), BOOL),
+            Index(self.row, Const(self.rows, INT64)),
+            Index(index.name, Const(left, INT64)) if left else None,
+            dict(zip(names, delinearised(after, extents), strict=True)),
         )
 
     def _split_index(self, indices: tuple[Index, ...]) -> Index:
@@ -183,4 +238,6 @@ class ReductionSplitter:
     def _text(self, reduction: Reduce, chunks: _Chunks) -> str:
         element, chunk = chunks.element.name, text_of(chunks.element.extent)
         position = f"{chunks.number.name} * {chunk} + {element}"
+        if chunks.row is not None:
+            position = f"{self.rows} * ({position}) + {chunks.row.name}"
         return f"{reduction.kind} over {element} < {chunk} at {position}, of: {self.statement.text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.machine import default_device, device, known_devices, known_targets
-from cugen.machine.latency import issue_rate, memory_latency
+from cugen.machine.latency import bandwidth_share, issue_rate, memory_latency
 
 
 @pytest.mark.parametrize("name", known_devices())
@@ -48,3 +48,9 @@ def test_the_default_device_of_a_target_has_its_capability_or_is_none():
 @pytest.mark.parametrize("name", ["V100", "A100", "H200"])
 def test_all_schedulers_issue_fmas_at_the_published_peak(name):
     assert issue_rate(device(name)) * 32 * 2 == pytest.approx(device(name).peak())
+
+
+@pytest.mark.parametrize(("kibibytes", "share"), [(15, 0.64), (32, 0.79), (128, 0.94)])
+def test_more_bytes_in_flight_come_closer_to_the_bandwidth(kibibytes, share):
+    h200 = device("H200")
+    assert bandwidth_share(h200, h200.sms * kibibytes * 1024) == pytest.approx(share, abs=0.01)

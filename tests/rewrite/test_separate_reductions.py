@@ -118,6 +118,10 @@ def test_a_long_sum_of_products_for_few_outputs_is_divided_between_blocks() -> N
     assert max(prod(static(extent) or 0 for extent in launch.grid) for launch in kernel.plan.kernels) >= 16
 
 
+def test_long_complex_products_that_fill_the_device_are_a_gemm_each() -> None:
+    assert families_of(kernel_of(complex_product(1024, 1024, 256, "float32"))) == ["gemm"] * 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("m", "n", "k", "dtype"), [(512, 512, 512, "float32"), (64, 64, 64, "float16")])
 def test_other_complex_products_are_summed_in_one_loop(m: int, n: int, k: int, dtype: str) -> None:

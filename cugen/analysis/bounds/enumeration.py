@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -10,6 +10,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from cugen.analysis.bounds.forms import Interval
 from cugen.analysis.totals.affine import evaluator
 from cugen.analysis.totals.sites import Predicate
 from cugen.plan.symbols import Integer
@@ -62,6 +63,57 @@ def evaluated(
         return None
 
 
+def extremes(
+    expr: Integer,
+    predicates: Iterable[Predicate],
+    counts: Mapping[sympy.Symbol, int],
+    interval: Callable[[Integer], Interval],
+) -> tuple[int, Interval]:
+    """How many iterations were evaluated, and bounds of an expression: the sum of those of its parts that have no
+    symbol in common. A part is evaluated at all values of its symbols where predicates over these hold, if they are
+    few; else `interval` bounds it."""
+    terms = sympy.Add.make_args(expr)
+    known = [predicate for predicate in predicates if _names(predicate) <= counts.keys()]
+    iterations, low, high = 0, 0, 0
+    for names in _parts(terms, known, counts):
+        part = sympy.Add(
+            *(term for term in terms if term.free_symbols <= names and bool(term.free_symbols) == bool(names))
+        )
+        grid = _Grid({name: counts[name] for name in sorted(names, key=str)}) if names <= counts.keys() else None
+        if grid is None or grid.size > MAX_ITERATIONS:
+            ends = interval(part)
+        else:
+            ends = grid.extremes(part, [predicate for predicate in known if _names(predicate) <= names])
+            iterations += grid.size
+        if ends[0] is None or ends[1] is None:
+            return iterations, (None, None)
+        low, high = low + ends[0], high + ends[1]
+    return iterations, (low, high)
+
+
+def _parts(
+    terms: Iterable[Integer], predicates: Iterable[Predicate], counts: Mapping[sympy.Symbol, int]
+) -> list[set[sympy.Symbol]]:
+    """Sets of symbols, none of which a term has with one of another set. Predicates join sets while the values of their
+    symbols are few. The empty set is that of the constant."""
+    parts: list[set[sympy.Symbol]] = [set()]
+
+    def join(names: set[sympy.Symbol]) -> None:
+        touched = [part for part in parts if part & names]
+        parts[:] = [part for part in parts if part not in touched] + [names.union(*touched)]
+
+    for term in terms:
+        if term.free_symbols:
+            join(set(term.free_symbols))
+    for predicate in predicates:
+        names = _names(predicate)
+        joined = names.union(*(part for part in parts if part & names))
+        is_about = any(part & names for part in parts)
+        if is_about and joined <= counts.keys() and prod(counts[name] for name in joined) <= MAX_ITERATIONS:
+            join(joined)
+    return parts
+
+
 def _names(predicate: Predicate) -> set[sympy.Symbol]:
     return {name for difference, _ in predicate.terms for name in difference.free_symbols}
 
@@ -86,6 +138,17 @@ class _Grid:
         for difference, operator in predicate.terms:
             truths = truths & _OPERATORS[operator](self._values_of(difference), 0)
         return self._spread(~truths if predicate.negated else truths)
+
+    def extremes(self, expr: Integer, predicates: Iterable[Predicate]) -> Interval:
+        """The least and the greatest value where predicates hold; 0 where they never do."""
+        try:
+            truths = self._spread(np.ones((), np.bool_))
+            for predicate in predicates:
+                truths = truths & self.holds(predicate)
+            values = np.broadcast_to(self._values_of(expr), truths.shape)[truths]
+        except OverflowError:
+            return None, None
+        return (int(values.min()), int(values.max())) if values.size else (0, 0)
 
     def hold_somewhere(self, predicates: Iterable[Predicate]) -> bool:
         truths = self._spread(np.ones((), np.bool_))

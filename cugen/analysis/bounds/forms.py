@@ -6,7 +6,7 @@ would repeat their dividends exponentially; exclusive ors; extrema and choices, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 
 import sympy
@@ -30,6 +30,7 @@ class Forms:
         self._intervals: dict[Variable, Interval] = {}
         self._axioms: dict[Variable, tuple[AffineForm, ...]] = {}
         self._cases: dict[Variable, tuple[Case, Case]] = {}
+        self._quotients: dict[Variable, tuple[AffineForm, int]] = {}  # of a variable: its dividend, and its divisor
         self._forms: dict[Integer, AffineForm] = {}
 
     def declare(self, name: sympy.Symbol, values: Interval, *facts: AffineForm) -> None:
@@ -131,6 +132,7 @@ class Forms:
         if variable not in self._axioms:
             remainder = atom.dividend - atom_form(variable, divisor)
             self._define(variable, (low, high), remainder, -remainder + (divisor - 1))
+            self._quotients[variable] = atom.dividend, divisor
         return atom_form(variable)
 
     def _remainder(self, a: AffineForm, b: AffineForm) -> AffineForm | None:
@@ -238,6 +240,37 @@ class Forms:
             low = None if low is None or lower is None else low + coefficient * lower
             high = None if high is None or upper is None else high + coefficient * upper
         return low, high
+
+    def lowest(self, form: AffineForm, facts: Sequence[AffineForm]) -> int | None:
+        """The least value of a form where facts hold: of each atom by what they say of it alone or of its dividend, and
+        of all by one fact."""
+        lowest = form.constant
+        for atom, coefficient in form.terms:
+            end = self._end_under(atom, coefficient > 0, facts)
+            if end is None:
+                return None
+            lowest += coefficient * end
+        return lowest
+
+    def _end_under(self, atom: Atom, is_low: bool, facts: Sequence[AffineForm]) -> int | None:
+        """The least or the greatest value of an atom where facts hold."""
+        ends = [self._atom_interval(atom)[not is_low]]
+        dividend, divisor = self._dividend(atom)
+        sign = 1 if is_low else -1
+        for fact in facts:
+            # fact >= 0, so that sign * dividend is at least sign * dividend - scale * fact.
+            scale = next((sign * c // d for a, c in dividend.terms for b, d in fact.terms if a == b), 0)
+            if scale > 0:
+                low, _ = self.interval(dividend.scaled(sign) - fact.scaled(scale))
+                ends.append(None if low is None else sign * low // divisor)
+        known = [end for end in ends if end is not None]
+        return (max if is_low else min)(known, default=None)
+
+    def _dividend(self, atom: Atom) -> tuple[AffineForm, int]:
+        """What an atom is a quotient of, and by which number; of another atom itself and 1."""
+        if isinstance(atom, Variable) and atom in self._quotients:
+            return self._quotients[atom]
+        return atom_form(atom), 1
 
     def _atom_interval(self, atom: Atom) -> Interval:
         match atom:

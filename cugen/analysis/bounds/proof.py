@@ -13,10 +13,10 @@ from dataclasses import replace
 import sympy
 
 from cugen.analysis.bounds.claims import BoundsClaim, BoundsVerdict, refuse_refuted
-from cugen.analysis.bounds.enumeration import MAX_ITERATIONS, evaluated
+from cugen.analysis.bounds.enumeration import MAX_ITERATIONS, evaluated, extremes
 from cugen.analysis.bounds.examples import with_example_sizes
 from cugen.analysis.bounds.facts import Facts, Known, Locals
-from cugen.analysis.bounds.forms import Forms
+from cugen.analysis.bounds.forms import Forms, Interval
 from cugen.analysis.bounds.occurrences import Occurrence, occurrences
 from cugen.analysis.bounds.search import Search
 from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, data_dependence
@@ -151,12 +151,36 @@ class _Proof:
         form = self.forms.form(value)
         return self.search.holds(form, known) and self.search.holds(self.forms.form(last) - form, known)
 
+    def _iterations_of_parts(self, occurrence: Occurrence, counts: Mapping[sympy.Symbol, int]) -> int:
+        """How many iterations were evaluated, if all subscripts or else the address are inside by them; else 0."""
+        sizes = occurrence.sizes_with_count()
+        subscripts = zip(occurrence.subscripts, occurrence.extents, sizes, strict=True) if sizes else ()
+        goals = [(sub, extent - size) for sub, extent, size in subscripts]
+        for ends in (goals, [(occurrence.offset, occurrence.last)]):
+            iterations, is_inside = 0, bool(ends)
+            for value, last in ends:
+                low_end, high_end = (self._extremes(part, occurrence, counts) for part in (value, last - value))
+                iterations += low_end[0] + high_end[0]
+                is_inside &= all(low is not None and low >= 0 for _, (low, _) in (low_end, high_end))
+            if is_inside:
+                return iterations
+        return 0
+
+    def _extremes(
+        self, expr: Integer, occurrence: Occurrence, counts: Mapping[sympy.Symbol, int]
+    ) -> tuple[int, Interval]:
+        return extremes(
+            expr, occurrence.point.predicates, counts, lambda part: self.forms.interval(self.forms.form(part))
+        )
+
     def _evaluated(self, occurrence: Occurrence, offset: Integer, last: Integer) -> tuple[BoundsVerdict, str]:
         """The verdict by all iterations, if they are few."""
         point, access = occurrence.point, occurrence.access
         counts = {counter.symbol: counter.count for counter in point.counters}
         counts |= {axis: size for axis, size in zip(THREAD, self.kernel.block, strict=True) if size > 1}
         outcome = None if access.rank is not None else evaluated(offset, last, point.predicates, counts)
+        if outcome is None and access.rank is None and (iterations := self._iterations_of_parts(occurrence, counts)):
+            return "enumerated", f"inside by its parts, of which {iterations:,} iterations were evaluated"
         if outcome is None:
             why = data_dependence(offset, point.counters, frozenset(self.sizes))
             sizes = sorted(map(str, (offset.free_symbols | last.free_symbols) & self.sizes.keys()))

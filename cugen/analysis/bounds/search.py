@@ -1,4 +1,5 @@
-"""The search for a proof that a form is nonnegative: intervals, one fact, the prover, and then the same in cases."""
+"""The search for a proof that a form is nonnegative: intervals, one fact, intervals where facts hold, the prover, and
+then the same in cases."""
 
 from __future__ import annotations
 
@@ -33,6 +34,9 @@ class Search:
 
     def _follows(self, goal: AffineForm, known: Known) -> bool:
         if any(self._is_implied_by(fact, goal) for fact in known.facts):
+            return True
+        lowest = self._forms.lowest(goal, known.facts)
+        if lowest is not None and lowest >= 0:
             return True
         if (goal, known) not in self._known:
             if self._left <= 0:

@@ -13,6 +13,7 @@ from cugen.plan.request import Refusal, Request
 from cugen.spec.expressions import Index, Read, free_indices
 
 _TILE_ROWS = 128  # of a large tile
+_MIN_ROWS_RATIO = 4  # of rows of a tile in use, which outweighs that its operand is read across rows (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def _long_rows(request: Request, candidates: list[Index], a_reads: tuple[Read, .
         C[i, m, n] = sum(A[m, i, k] * B[k, n], k)
     has tiles whose rows are along i or along m, and a short M leaves rows of a tile unused. It is the one that the
     schedule has a size for, else the fastest of those that have the rows of a large tile, else the longest. A is
-    contiguous along it, or along K."""
+    contiguous along it, or along K, unless that leaves more of a tile unused than its copies are slower otherwise."""
     schedule = request.schedule
     scheduled = {name for name, _ in (*schedule.block, *schedule.thread)}
     if requested := next((index for index in candidates if index.name in scheduled), None):
@@ -62,8 +63,14 @@ def _long_rows(request: Request, candidates: list[Index], a_reads: tuple[Read, .
         reads = ((request.context.arrays[read.array], read.subscripts) for read in a_reads)
         return all(any(is_contiguous(*read, name) for name in (index.name, k.name)) for read in reads)
 
-    read_in_rows = list(filter(is_read_in_rows, candidates)) or candidates[:1]
-    return max(read_in_rows, key=lambda i: min(request.context.planned_extent(i), _TILE_ROWS), default=None)
+    def used_rows(index: Index) -> int:
+        return min(request.context.planned_extent(index), _TILE_ROWS)
+
+    longest = max(candidates, key=used_rows, default=None)
+    in_rows = max(filter(is_read_in_rows, candidates), key=used_rows, default=None)
+    if in_rows is None:
+        return candidates[0] if candidates else None
+    return longest if longest and used_rows(longest) >= _MIN_ROWS_RATIO * used_rows(in_rows) else in_rows
 
 
 def _is_plain(name: str, reads: Sequence[Read]) -> bool:

@@ -128,7 +128,7 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
     else:
         vectors = -(-longest // width)
         fits_warp = vectors <= MAX_VECTORS_PER_LANE * WARP
-        is_narrow = _min_element_bytes(problem) <= NARROW_ELEMENT_BYTES
+        is_narrow = min_element_bytes(problem) <= NARROW_ELEMENT_BYTES
         has_head = is_narrow and any(has_scalar_head(problem, stage) for stage in problem.stages)
         threads = (
             _lanes(vectors, has_head, _is_fixed(problem)) if fits_warp else power_of_two(vectors // VECTORS_PER_THREAD)
@@ -208,16 +208,11 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     tunables = dict(problem.request.schedule.tunables)
     (columns,) = (problem.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
     longest = max(point_count(problem, stage.indices) for stage in problem.stages)
-    width = column_width(problem).count
-    if max(math.prod(map(problem.planned_terms, stage.indices)) for stage in problem.stages) < MIN_LONG_COLUMN_ELEMENTS:
-        result_bytes = max(problem.arrays[s.target].dtype.bytes for s in problem.request.group.statements)
-        width = min(width, max(MAX_ACCESS_BYTES // result_bytes, 1))
-    elif _min_element_bytes(problem) == 1:
-        width = min(width, MAX_BYTE_COLUMNS_PER_THREAD)
+    width = min(column_width(problem).count, max_columns_per_thread(problem))
     width = min(width, int(tunables.get("vector", width)))
     vectors = -(-columns // width)
     results = -(-point_count(problem, problem.output_indices) // width)
-    access_bytes = width * _min_element_bytes(problem)
+    access_bytes = width * min_element_bytes(problem)
     threads = _threads_along_columns(vectors, access_bytes)
     if _takes_narrow_blocks(results, longest):
         narrow = max(NARROW_BLOCK_THREADS, LINE_BYTES // access_bytes)
@@ -239,6 +234,15 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
     if longest >= MIN_RAGGED_TERMS and _is_ragged(problem):
         unroll = max(unroll, MAX_UNROLLED_ROWS)
     return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)), outer_rows)
+
+
+def max_columns_per_thread(problem: ReductionProblem) -> int:
+    """The widest vectors of columns, wherever rows begin."""
+    if max(math.prod(map(problem.planned_terms, stage.indices)) for stage in problem.stages) < MIN_LONG_COLUMN_ELEMENTS:
+        result_bytes = max(problem.arrays[s.target].dtype.bytes for s in problem.request.group.statements)
+        return max(MAX_ACCESS_BYTES // result_bytes, 1)
+    element_bytes = min_element_bytes(problem)
+    return MAX_BYTE_COLUMNS_PER_THREAD if element_bytes == 1 else MAX_ACCESS_BYTES // element_bytes
 
 
 def _is_ragged(problem: ReductionProblem) -> bool:
@@ -293,7 +297,7 @@ def _threads_along_columns(vectors: int, access_bytes: int) -> int:
 def part_block(problem: ReductionProblem, config: ColumnConfig) -> tuple[int, int]:
     """Threads of a block along and per column, where parts of the columns make enough results for wide blocks."""
     columns = next(problem.planned_extent(i) for i in problem.output_indices if i.name == problem.column_index)
-    threads = _threads_along_columns(-(-columns // config.width), config.width * _min_element_bytes(problem))
+    threads = _threads_along_columns(-(-columns // config.width), config.width * min_element_bytes(problem))
     return threads, min(WARP, MAX_BLOCK_THREADS // threads)
 
 
@@ -337,12 +341,13 @@ def _rows_of_whole_warps(threads: int) -> int:
 
 def _unroll(problem: ReductionProblem, width: int) -> int:
     """Loads in flight per thread; no more than have so many terms in all, where elements are packed."""
-    unroll = min(max(BYTES_IN_FLIGHT // (width * _min_element_bytes(problem)), 4), 16)
+    unroll = min(max(BYTES_IN_FLIGHT // (width * min_element_bytes(problem)), 4), 16)
     terms = width * max(map(problem.packed_count, problem.stages))
     return unroll if terms == width else min(unroll, max(MAX_TERMS_IN_FLIGHT // terms, 1))
 
 
-def _min_element_bytes(problem: ReductionProblem) -> int:
+def min_element_bytes(problem: ReductionProblem) -> int:
+    """Of the arrays that a thread reads, the size of the smallest elements."""
     return min(problem.arrays[read.array].dtype.bytes for stage in problem.stages for read in stage.reads)
 
 

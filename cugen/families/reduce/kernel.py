@@ -18,7 +18,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.vector_body import load_vectors, vector_of
-from cugen.pieces.vectors import is_computed, offset_of
+from cugen.pieces.vectors import is_computed, load_shifted, offset_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound, lower_condition
@@ -337,9 +337,18 @@ class StagedKernel(ReductionKernel, ABC):
         append_loop(scope, before, name, For(loop, tuple(inner.nodes)))
         del self.lowering.symbols[index.name]
 
-    def accumulate_vector(self, stage: Stage, along: str, width: int, reads: Sequence[Read], scope: Scope) -> None:
+    def accumulate_vector(
+        self,
+        stage: Stage,
+        along: str,
+        width: int,
+        reads: Sequence[Read],
+        scope: Scope,
+        realigned: Sequence[Read] = (),
+        head: Integer = sympy.S.Zero,
+    ) -> None:
         """Loads `width` elements of each read from `along` on, accumulates them in order: `load` and `elements`; where
-        conditions choose rows, only of those."""
+        conditions choose rows, only of those. The vectors of `realigned` reads are aligned `head` elements before."""
         has_gather = any(map(is_computed, (sub for read in reads for sub in read.subscripts)))
         # In their order: one may be what keeps the elements of the next in bounds.
         chosen = tuple(takewhile(lambda c: along not in free_indices(c), stage.common_conditions()))
@@ -363,6 +372,11 @@ class StagedKernel(ReductionKernel, ABC):
             subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
             access = Access(lowering.arrays[read.array], subscripts, "load", width, span=read.span)
             scope.nodes.append(Load(self.vectors[read], access))
+        for read in realigned:
+            if read not in self.vectors:
+                self.vectors[read] = vector_of(lowering.arrays[read.array], read.array, width, lowering)
+            load_shifted(read, self.vectors[read], along, head, lowering.symbols, lowering, scope)
+        reads = (*reads, *realigned)
         runs = self.load_runs(stage, width, scope) if along == stage.fastest.name else {}
         if stage.needs_element_index(along, (*reads, *runs)):
             inner.nodes.append(define_index(along, first + lane.symbol, lowering.limits[first], lowering))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from cugen.families.reduce.reads import operand_reads, same_in_all, step_of
+from cugen.machine.features import FUNNEL_SHIFTS
+from cugen.machine.requests.warp import WORD_BYTES
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_computed, offset_of, widest_at
@@ -30,6 +32,8 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Statement
+
+MAX_NARROW_BYTES = 2  # of elements that are loaded in vectors and shifted (the L1 keeps up with single wider ones)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +251,30 @@ class ReductionProblem:
 
         aligned = [read for read in self.wide_reads(stage, along) if read != main and has_equal_alignment(read)]
         return (main, *aligned)
+
+    def realigned_reads(self, stage: Stage, width: int, starts: Mapping[str, Integer]) -> tuple[Read, ...]:
+        """The reads of narrow elements that are aligned at multiples of `width` along the fastest index, in rows whose
+        vectors start elsewhere: two aligned vectors have the elements of one. Single loads of lanes that are a vector
+        apart are in as many lines as vectors, for an element each.
+
+        starts: of chunks, by the names of their indices."""
+        along, served = stage.fastest.name, self.vector_reads(stage, width)
+        if not FUNNEL_SHIFTS.is_on(self.request.target) or stage.packed is not None:
+            return ()
+        if any(reduction.where is not None for reduction in stage.reductions):
+            return ()
+
+        def is_aligned(read: Read) -> bool:
+            array, subscripts = self.arrays[read.array], read.subscripts
+            if array.space not in ADDRESSED or read.boundary is not None or any(map(is_computed, subscripts)):
+                return False
+            if array.dtype.bytes > MAX_NARROW_BYTES or not WORD_BYTES <= array.dtype.bytes * width <= MAX_ACCESS_BYTES:
+                return False
+            names = {name: symbol(name) for sub in subscripts for name in free_indices(sub)}
+            symbols = {**self.context.symbols, **names, **starts, along: integer(0)}
+            return divisor(offset_of(self.arrays, (read.array, subscripts), symbols), self.context) % width == 0
+
+        return tuple(read for read in self.wide_reads(stage, along) if read not in served and is_aligned(read))
 
     def widest_access(self, read: Read, along: str) -> Width:
         """The widest vector access along an index, which starts at multiples of the width."""

@@ -18,7 +18,8 @@ from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, symbol
 from cugen.plan.traversal.ragged import has_nested_ranges
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
-from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
+from cugen.rewrite.fuse_dimensions import FusedStatements
+from cugen.rewrite.indices.row_groups import with_fused_row_groups
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Sample, free_indices, walk
 from cugen.spec.model import Statement
@@ -43,7 +44,7 @@ def _problem(request: Request) -> ReductionProblem:
     """The stages with their indices in memory order, all along rows or all along columns."""
     _check_form(request.group.statements)
     unfused = with_common_indices(request.group.statements, request.context)
-    fused = with_fused_dimensions(unfused, request.context)
+    fused = with_fused_row_groups(unfused, request.context)
     statement = fused.statements[0]
     output_indices = contiguous_first(statement, fused.arrays[statement.target])
     names = [index.name for index in output_indices]

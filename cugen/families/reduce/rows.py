@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import sympy
@@ -89,6 +88,35 @@ def has_scalar_head(problem: ReductionProblem, stage: Stage) -> bool:
     return bool(widths) and row_width(problem, stage).count > min(widths)
 
 
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """The reads of a row in vectors from its first aligned element on: those that are aligned there, the main one
+    first, and those whose aligned vectors are `realigned`. `misalignment`: the offset of the row's start, modulo the
+    width. No row has fewer than `min_length` elements."""
+
+    reads: tuple[Read, ...]
+    realigned: tuple[Read, ...]
+    misalignment: Integer
+    width: int
+    min_length: int
+
+    @property
+    def is_aligned(self) -> bool:
+        return self.misalignment.is_zero is True
+
+    @property
+    def all_reads(self) -> tuple[Read, ...]:
+        return (*self.reads, *self.realigned)
+
+    def count(self, length: Integer) -> Integer:
+        """The vectors of so many elements; of a whole row where some are realigned, whose aligned vectors end a vector
+        later, or less."""
+        count = FloorDiv(length, integer(self.width))
+        if not self.realigned:
+            return count
+        return count - 1 if self.min_length >= self.width else Maximum(count - 1, integer(0))
+
+
 class RowKernel(StagedKernel):
     """The kernel of one group: each thread accumulates its elements of the row, then the thread group reduces."""
 
@@ -165,30 +193,35 @@ class RowKernel(StagedKernel):
         row_start = {**lowering.symbols, index.name: integer(0)}
         offset = (offset_of(problem.arrays, (reads[0].array, reads[0].subscripts), row_start) + loop.start).expand()
         misalignment = sympy.Add(*(term for term in sympy.Add.make_args(offset) if not self._is_multiple(term)))
-        is_aligned = misalignment == 0
-        is_whole = is_aligned and self._is_multiple(loop.stop - loop.start)
-        if trips := self._fixed_trips(loop, stage, is_aligned=is_aligned):
-            self._fixed_row(loop, reads, misalignment, trips, scope)
+        realigned: tuple[Read, ...] = ()
+        if misalignment != 0 and loop.start == 0:
+            realigned = problem.realigned_reads(loop.stage, width, self.chunk_starts)
+        row = _Vectors(tuple(reads), realigned, misalignment, width, bounds(loop.stop, lowering.ranges)[0])
+        is_whole = row.is_aligned and self._is_multiple(loop.stop - loop.start)
+        if trips := self._fixed_trips(loop, stage, row):
+            self._fixed_row(loop, row, trips, scope)
             return
         loop = self.with_named_stop(loop, scope)
         start = loop.start
-        if not is_aligned:
+        if not row.is_aligned:
             start = lowering.define("first", loop.start + to_alignment(misalignment, width), scope)
             self._scalar_loop("head", replace(loop, stop=Minimum(start, loop.stop)), loop.start, scope)
         stop = loop.stop if is_whole else loop.stop - (width - 1)
+        if realigned:
+            stop = start + row.count(loop.stop) * width
         first, step = start + self.x * width, self.config.threads * width
-        name_hint = f"first_{index.name}" if loop.stage.needs_element_index(index.name, reads) else ""
+        name_hint = f"first_{index.name}" if loop.stage.needs_element_index(index.name, row.all_reads) else ""
         vectors = Loop(self.loop_index(loop, first, step, name_hint), first, stop, step)
-        before = "bounds" if is_aligned else "before_vectors"
+        before = "bounds" if row.is_aligned else "before_vectors"
         with self.loop("vectors", index, self._unrolled(vectors, stage), scope, before) as inner:
-            self.accumulate_vector(loop.stage, index.name, width, reads, inner)
+            self.accumulate_vector(loop.stage, index.name, width, reads, inner, realigned, start)
         if not is_whole:
-            tail = start + FloorDiv(loop.stop - start, integer(width)) * width
+            tail = start + row.count(loop.stop if realigned else loop.stop - start) * width
             if bounds(loop.stop - start, lowering.ranges)[0] < 0:
                 tail = Maximum(tail, start)
             self._scalar_loop("tail", loop, tail, scope)
 
-    def _fixed_trips(self, loop: LoopRange, stage: Stage, *, is_aligned: bool) -> tuple[int, int] | None:
+    def _fixed_trips(self, loop: LoopRange, stage: Stage, row: _Vectors) -> tuple[int, int] | None:
         """The iterations along a row of fixed length that all threads have, and that some have. None where it isn't
         fixed, or too long for straight-line code, or has too many elements before and after its vectors, and for
         positions, of which a thread takes the first that it finds."""
@@ -198,12 +231,13 @@ class RowKernel(StagedKernel):
         if loop.start != 0 or length is None or not is_alone or has_position:
             return None
         width, threads = self.config.width, self.config.threads
-        last_start = 0 if is_aligned else width - 1  # of the vectors
-        certain = max(length - last_start, 0) // (threads * width)
-        trips = -(-(length // width) // threads)
+        last_start = 0 if row.is_aligned or row.realigned else width - 1  # of the vectors
+        count = int(row.count(integer(length)))
+        certain = min(max(length - last_start, 0) // width, count) // threads
+        trips = -(-count // threads)
         requested = dict(self.request.schedule.tunables).get("unroll")
         max_trips = max(self.config.unroll, MAX_FIXED_TRIPS) if requested is None else int(requested)
-        edges = self._edges_per_thread(length, is_aligned=is_aligned)
+        edges = self._edges_per_thread(length, row)
         if trips > max_trips or edges > MAX_EDGE_ELEMENTS or length < 2 * width:
             return None
         return (0 if certain == 1 < trips else certain), trips
@@ -213,44 +247,47 @@ class RowKernel(StagedKernel):
         context = self.problem.context
         return context.static(loop.stop) if loop.stop.free_symbols <= context.ranges.keys() else None
 
-    def _edges_per_thread(self, length: int, *, is_aligned: bool) -> int:
+    def _edges_per_thread(self, length: int, row: _Vectors) -> int:
         """Of a row of fixed length, a thread's elements before and after the vectors."""
         width = self.config.width
-        edges = length % width if is_aligned else 2 * (width - 1)
+        edges = length % width if row.is_aligned else 2 * (width - 1)
+        if row.realigned:
+            edges = length - width * int(row.count(integer(length)))
         return -(-edges // self.config.threads)
 
-    def _fixed_row(
-        self, loop: LoopRange, reads: Sequence[Read], misalignment: Integer, trips: tuple[int, int], scope: Scope
-    ) -> None:
+    def _fixed_row(self, loop: LoopRange, row: _Vectors, trips: tuple[int, int], scope: Scope) -> None:
         """A short row of fixed length: no loop ends at another iteration in another thread, so that a compiler turns
         branches into predicates and issues all loads at once. `edges` are the elements around the vectors."""
         lowering, index, (certain, total) = self.lowering, loop.index, trips
-        width, threads, length, is_aligned = self.config.width, self.config.threads, loop.stop, misalignment == 0
-        start = integer(0) if is_aligned else lowering.define("first", to_alignment(misalignment, width), scope)
+        width, threads, length = self.config.width, self.config.threads, loop.stop
+        start = integer(0)
+        if not row.is_aligned:
+            start = lowering.define("first", to_alignment(row.misalignment, width), scope)
         groups: list[Section] = []
-        if count := self._edges_per_thread(self._fixed_length(loop) or 0, is_aligned=is_aligned):
+        if count := self._edges_per_thread(self._fixed_length(loop) or 0, row):
             number = shared_loop_variable("e", (0, count - 1), lowering)
             nth = self.x + value_of(number) * threads
-            nth_after = nth + FloorDiv(length - start, integer(width)) * width
-            edge = self._element(loop, nth_after if is_aligned else Choice(nth, start, nth, nth_after), "edge")
+            nth_after = nth + row.count(length if row.realigned else length - start) * width
+            edge = self._element(loop, nth_after if row.is_aligned else Choice(nth, start, nth, nth_after), "edge")
             inner = Scope(scope, frozenset((index.name,)), certain=False)
             self.accumulate_terms(loop.stage, inner, {})
             groups.append(self._guarded_group("edges", edge, 1, length, inner, number))
-        name_hint = f"first_{index.name}" if loop.stage.needs_element_index(index.name, reads) else index.name
+        name_hint = f"first_{index.name}" if loop.stage.needs_element_index(index.name, row.all_reads) else index.name
         first, step = start + self.x * width, threads * width
         if certain:
             number = shared_loop_variable("u", (0, certain - 1), lowering, "vectors")
             inner = Scope(scope, frozenset((index.name,)))
             inner.nodes.append(Define(self._element(loop, first + value_of(number) * step, name_hint)))
-            self.accumulate_vector(loop.stage, index.name, width, reads, inner)
+            self.accumulate_vector(loop.stage, index.name, width, row.reads, inner, row.realigned, start)
             sections = tuple(node for node in inner.nodes if isinstance(node, Section))
             groups.append(SectionGroup("all_inside", repeated_sections("loop", number, sections)))
         if total > certain:
             number = shared_loop_variable("u", (certain, total - 1), lowering, "last vectors")
             vector = self._element(loop, first + value_of(number) * step, f"last_{index.name}")
             inner = Scope(scope, frozenset((index.name,)), certain=False)
-            self.accumulate_vector(loop.stage, index.name, width, reads, inner)
-            groups.append(self._guarded_group("some_inside", vector, width, length, inner, number))
+            self.accumulate_vector(loop.stage, index.name, width, row.reads, inner, row.realigned, start)
+            last = start + row.count(length) * width if row.realigned else length
+            groups.append(self._guarded_group("some_inside", vector, width, last, inner, number))
         del lowering.symbols[index.name]
         append_section(scope, "bounds")
         scope.nodes.append(SectionGroup("fixed_row", tuple(groups)))

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cugen.families.reduce.columns import ColumnConfig
 from cugen.families.reduce.config import (
     MIN_COLUMN_BLOCKS,
     THREADS_PER_SM,
+    ThreadConfig,
     choose_config,
     is_cached_once,
     max_threads_per_column,
@@ -17,6 +19,7 @@ from cugen.families.reduce.config import (
 )
 from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.families.reduce.recognition import match_reductions
+from cugen.families.reduce.row_groups import column_seconds, rows_per_group
 from cugen.families.reduce.rows import RowConfig
 from cugen.families.reduce.short_rows import ShortRowConfig
 from cugen.families.reduce.window_columns import with_stored_columns
@@ -37,6 +40,7 @@ PLANNED_ROW_BLOCK_THREADS = 512
 MIN_BYTES_PER_BLOCK = 3 << 17  # read in about the time of a second launch
 MIN_BYTES_PER_PART = 1 << 14
 MIN_ROWS_PER_PART = 64  # of a reduction of columns
+MIN_ROW_GROUPS_GAIN = 1.1  # of rows in groups, by rates that are rounded
 
 
 def split(single: Single) -> Steps | None:
@@ -51,6 +55,8 @@ def split(single: Single) -> Steps | None:
     if isinstance(config, RowConfig) and (steps := with_stored_columns(single, config)) is not None:
         return steps
     parts = _part_count(problem)
+    if (steps := _steps_of_row_groups(single, problem, config, parts)) is not None:
+        return steps
     if parts < 2 or (problem.column_index and is_cached_once(problem)):
         return None
     is_open = schedule == Schedule() and any(map(problem.shares_elements, problem.stages))
@@ -61,8 +67,33 @@ def split(single: Single) -> Steps | None:
     return steps
 
 
+def _steps_of_row_groups(single: Single, problem: ReductionProblem, config: ThreadConfig, parts: int) -> Steps | None:
+    """The steps with rows in groups, where they take less time than as many `parts` of single rows."""
+    rows = rows_per_group(problem)
+    if rows == 1 or not isinstance(config, ColumnConfig):
+        return None
+    origins = {} if single.keeps_indices else problem.origins
+    steps = _steps(single, problem, origins, 1, is_open=False, rows=rows)
+    grouped = match_reductions(_first_request(single, steps))
+    if isinstance(grouped, Refusal) or not grouped.column_index:
+        return None
+    wide, wide_parts = choose_config(grouped), _part_count(grouped)
+    if not isinstance(wide, ColumnConfig) or wide.width <= config.width:
+        return None
+    seconds = column_seconds(problem, config, parts, is_stored=parts > 1)
+    if MIN_ROW_GROUPS_GAIN * column_seconds(grouped, wide, wide_parts, is_stored=True) > seconds:
+        return None
+    return _steps(single, problem, origins, wide_parts, is_open=False, rows=rows)
+
+
 def _steps(
-    single: Single, problem: ReductionProblem, origins: Mapping[str, tuple[Index, ...]], parts: int, *, is_open: bool
+    single: Single,
+    problem: ReductionProblem,
+    origins: Mapping[str, tuple[Index, ...]],
+    parts: int,
+    *,
+    is_open: bool,
+    rows: int = 1,
 ) -> Steps:
     """The steps with parts of an index of the problem, or of one of those that it replaces where `origins` has none."""
 
@@ -72,8 +103,17 @@ def _steps(
 
     (statement,), stages = problem.unfused, [indices(stage) for stage in problem.stages]
     aligned = () if problem.column_index else [stage[-1] for stage in stages]
+    columns = [index for index in problem.output_indices if index.name == problem.column_index]
     return ReductionSplitter(
-        statement, single.context, stages, origins, parts, aligned=aligned, is_open=is_open
+        statement,
+        single.context,
+        stages,
+        origins,
+        parts,
+        aligned=aligned,
+        is_open=is_open,
+        rows=rows,
+        columns=[origin.name for origin in problem.origins.get(problem.column_index, columns)],
     ).steps()
 
 

@@ -27,16 +27,17 @@ from cugen.pieces.block_reduce import Accumulator, declare_accumulator, new_accu
 from cugen.pieces.loop_variables import loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.vector_body import load_inside
+from cugen.pieces.vectors import load_shifted
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import unnamed
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
-from cugen.plan.memory import FUNNEL_SHIFT, Access, IndexLocal, Vector
+from cugen.plan.memory import Access, Vector
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
 from cugen.spec.expressions import Expr, Local, Op, Read, Reduce, walk
-from cugen.spec.types import INT64, DType
+from cugen.spec.types import DType
 
 
 @dataclass
@@ -354,18 +355,8 @@ class RowPasses:
 
     def _load_shifted(self, read: Read, vector: Vector, code: VectorCode) -> None:
         """Two aligned vectors of a row that all rows share, and the elements of the thread's vector in these."""
-        width, halves = code.width, []
-        for number, which in enumerate(("low", "high")):
-            key = Op(f"{which} vector", (read,), read.dtype)
-            half = replace(vector, name=self.lowering.name_for(key, f"{vector.name}_{which}", code.vector_scope))
-            first = (code.first - self.indexing.head + number * width).expand()
-            symbols = {**self.lowering.symbols, self.column.name: first}
-            source = access_of(self.lowering.arrays[read.array], read, symbols, "load", width)
-            code.vector_scope.nodes.append(Load(half, source))
-            halves.append(half)
-        head = IndexLocal(str(self.indexing.head), INT64)
-        shifted = Op(FUNNEL_SHIFT, (*halves, head), vector.dtype)
-        code.vector_scope.nodes.append(Let(vector, shifted))
+        symbols = {**self.lowering.symbols, self.column.name: code.first}
+        load_shifted(read, vector, self.column.name, self.indexing.head, symbols, self.lowering, code.vector_scope)
 
     def _fills_cache(self, expr: Expr, cached: CachedValue) -> bool:
         """Whether a vector load goes to the cache as it is: it has the cache's type and no bounds check."""

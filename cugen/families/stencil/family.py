@@ -13,6 +13,7 @@ from cugen.families.stencil.kernel import StencilBuilder
 from cugen.families.stencil.ordered_weights import with_ordered_weights
 from cugen.families.stencil.periodic_config import choose_periodic_config
 from cugen.families.stencil.phases import find_periods, with_phases
+from cugen.families.stencil.unaligned_rows import UnalignedRowsKernel, row_vectors
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
 from cugen.pieces.vectors import step_along
@@ -91,12 +92,16 @@ def _without_unit_indices(request: Request) -> Request:
 
 
 def _match(request: Request, footprints: Footprints, config: StencilConfig) -> Match:
+    vectors = None if footprints.channel_reductions else row_vectors(request, footprints.by_array, config)
+
     def kernel() -> Kernel:
+        if vectors is not None:
+            return UnalignedRowsKernel(request, footprints.by_array, config, vectors).kernel()
         channels = next(iter(footprints.channel_reductions), None)
         return StencilBuilder(request, footprints.by_array, config, channels).kernel()
 
     def smaller() -> Match | None:
-        fewer = smaller_config(request, config)
+        fewer = None if vectors is not None else smaller_config(request, config)
         return None if fewer is None else _match(request, footprints, fewer)
 
     return Match(kernel, smaller=smaller)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from math import prod
 
 from cugen.plan.request import Request, Single, Steps
+from cugen.plan.subscripts import type_range
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import factors_of
 from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
@@ -36,13 +37,14 @@ from cugen.spec.expressions import (
     walk,
 )
 from cugen.spec.model import Schedule
-from cugen.spec.rewriting import replaced
+from cugen.spec.rewriting import replaced, without_quotients
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, DType
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # on CUDA cores they take as long as a launch (heuristic)
 _MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
 _MAX_BYTES = 1 << 29
 _NARROW_BITS, _WIDE_BITS = 8, 16
+_MAX_INTEGER = 1 << 8  # up to which a float of 16 bits holds all integers, as it does all numbers of 8 bits
 
 
 def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request], bool]) -> Steps | None:
@@ -114,7 +116,10 @@ def _convertible(reduction: Reduce, single: Single) -> Iterator[tuple[tuple[Expr
     """Factors of a product of two that aren't stored in a type that holds the numbers of both, and that type."""
     if reduction.kind != "sum":
         return
+    names = {index.name for index in reduction.indices}
     factors = list(factors_of(reduction.body))
+    if len(factors) > 2:  # others may be scales of groups of terms
+        factors = [factor for factor in factors if names <= free_indices(without_quotients(factor.expr))]
     if len(factors) != 2 or any(factor.is_divisor for factor in factors):
         return
     values = tuple(dict.fromkeys(factor.expr for factor in factors))
@@ -129,7 +134,7 @@ def _common_type(types: Sequence[DType], of_sum: DType) -> DType | None:
     """The narrowest type of a tensor core that holds the numbers of all types; of float64 sums float64."""
     if of_sum == FLOAT64:
         return FLOAT64 if all(dtype == FLOAT64 or dtype.bits <= 32 for dtype in types) else None
-    if not of_sum.is_float or not any(dtype.is_float for dtype in types):
+    if not of_sum.is_float:
         return None
     candidates = (*(dtype for dtype in types if dtype.bits == _WIDE_BITS), FLOAT16, FLOAT32)
     return next((common for common in candidates if all(_holds(common, dtype) for dtype in types)), None)
@@ -146,9 +151,31 @@ def _type_of(value: Expr, single: Single) -> DType | None:
     """The type of the numbers of a value that is stored, or computed and then converted; None for others."""
     if not any(isinstance(node, Read) for node in walk(value)):
         return None
+    ends = _integer_range(value)
+    if ends is not None and max(map(abs, ends)) <= _MAX_INTEGER:
+        return INT8
     if not isinstance(value, Cast):
         return _stored_type(value, single)
     return value.arg.dtype if value.arg.dtype.bits < value.dtype.bits else value.dtype
+
+
+def _integer_range(value: Expr) -> tuple[int, int] | None:
+    """The values that a float computed of integers may have, such as `cast(q, float32) - 8`; None where it may be no
+    integer, or too large a one for its type."""
+    match value:
+        case Const(value=number) if value.dtype.is_float and float(number).is_integer():
+            return int(number), int(number)
+        case Cast(arg=arg, to=to) if arg.dtype.is_integer and to.is_float:
+            ends = type_range(arg)
+        case Op(name="add" | "sub" as name, args=(left, right)) if value.dtype.is_float:
+            sides = _integer_range(left), _integer_range(right)
+            if sides[0] is None or sides[1] is None:
+                return None
+            low, high = sides[1] if name == "add" else (-sides[1][1], -sides[1][0])
+            ends = sides[0][0] + low, sides[0][1] + high
+        case _:
+            return None
+    return ends if max(map(abs, ends)) <= _MAX_INTEGER else None
 
 
 def _stored_type(expr: Expr, single: Single) -> DType | None:

@@ -9,6 +9,7 @@ from cugen.rewrite.canonical.chosen_elements import with_chosen_elements
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
+from cugen.rewrite.canonical.padded_windows import with_padded_windows
 from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
 from cugen.rewrite.canonical.totals import with_late_totals
 from cugen.rewrite.indices.components import with_components
@@ -16,6 +17,7 @@ from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.indices.gathered_rows import with_gathered_rows
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.stored.nested_scans import with_stored_scans
+from cugen.rewrite.sums.factored_operands import with_factored_operands
 from cugen.rewrite.sums.short_reductions import with_short_reductions
 from cugen.rewrite.sums.short_rows import with_short_rows
 from cugen.rewrite.sums.short_scans import with_short_scan
@@ -30,7 +32,8 @@ from cugen.spec.model import Spec, Statement
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    chosen = with_chosen_elements(with_canonical_expressions(with_late_totals(spec)))
+    factored = with_factored_operands(with_canonical_expressions(with_late_totals(spec)))
+    chosen = with_chosen_elements(with_padded_windows(factored))
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(with_unrolled_reductions(with_short_reductions(canonical)))

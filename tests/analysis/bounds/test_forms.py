@@ -8,6 +8,7 @@ import sympy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cugen.analysis.bounds.enumeration import extremes
 from cugen.analysis.bounds.facts import Facts, Locals
 from cugen.analysis.bounds.forms import Forms
 from cugen.analysis.bounds.search import Search
@@ -95,6 +96,18 @@ def test_what_is_proved_nonnegative_is_so_wherever_the_guards_hold(expr, predica
     shifted = expr - min(values, default=0) + slack  # the smallest value is `slack`
     if Search(forms, [()]).holds(forms.form(shifted), known):
         assert not values or slack >= 0
+
+
+@given(EXPRESSIONS, EXPRESSIONS, st.lists(PREDICATES, max_size=3))
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_every_value_is_between_the_extremes_of_its_parts_wherever_the_guards_hold(first, second, predicates):
+    forms, counts = _forms(), {name: high + 1 for name, (_, high) in RANGES.items()}
+    expr = first + second
+    _, (low, high) = extremes(expr, predicates, counts, lambda part: forms.interval(forms.form(part)))
+    for iteration in _iterations():
+        if all(_holds(predicate, iteration) for predicate in predicates):
+            assert low is None or low <= int(value(expr, iteration))
+            assert high is None or int(value(expr, iteration)) <= high
 
 
 @given(st.integers(0, 7), st.integers(0, 3), st.sampled_from([1, 2, 4]))

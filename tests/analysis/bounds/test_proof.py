@@ -95,6 +95,44 @@ def test_the_end_of_a_loop_over_tiles_that_is_known_at_launch_is_a_fact_of_its_i
     assert verdicts(GEMM_OF_TILES % n).keys() == {"proved"}
 
 
+GEMM_WITH_A_RESIDUAL = """
+cugen: 1
+kernel: residual
+target: %s
+params: {M: 8192, N: 4096, K: 4096}
+arrays:
+  a: {shape: [M, K], dtype: %s}
+  b: {shape: [N, K], dtype: %s}
+  r: {shape: [M, N], dtype: %s}
+  y: {shape: [M, N], dtype: %s}
+compute: y[m, n] = r[m, n] + sum(a[m, k] * b[n, k], k)
+"""
+
+
+def test_a_branch_of_warps_and_the_number_of_tiles_bound_the_quotients_by_which_consumers_read():
+    """`64 * (thread / 128)` where `thread < 256`, and the row of tile `tile / 256` where `tile < 1024`."""
+    assert verdicts(GEMM_WITH_A_RESIDUAL % ("sm_90a", *["bfloat16"] * 4)).keys() == {"proved"}
+
+
+@pytest.mark.parametrize("sizes", ["{M: 4096, N: 2048, K: 4096}", "{M: 3072, N: 1792, K: 2560}"])
+def test_tiles_and_partial_sums_of_stream_k_are_inside_by_their_parts(sizes):
+    """Blocks, work units and peers are evaluated, whose quotients are no affine forms; elements of a tile are not."""
+    text = f"""
+cugen: 1
+kernel: last_waves
+target: sm_90
+params: {sizes}
+arrays:
+  a: {{shape: [M, K], dtype: float32}}
+  b: {{shape: [K, N], dtype: float32}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[m, n] = sum(a[m, k] * b[k, n], k)
+"""
+    claims = claims_of(text)
+    assert "unknown" not in {claim.verdict for claim in claims}
+    assert any(claim.reason.startswith("inside by its parts") for claim in claims)
+
+
 def test_an_output_with_a_product_of_sizes_says_that_each_is_positive():
     text = """
 cugen: 1

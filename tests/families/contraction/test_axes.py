@@ -32,6 +32,8 @@ def product(
         pytest.param(product("dynamic", 12), "m", id="m may be long"),
         pytest.param(product(1000, 2) + "schedule: {block: {x: 2, n: 64}}\n", "x", id="x is scheduled"),
         pytest.param(product(1000, 128, reads="x, k, m"), "m", id="A is contiguous along m"),
+        pytest.param(product(1000, 8, reads="m, k, x"), "m", id="A is contiguous along x, which is short"),
+        pytest.param(product(1000, 40, reads="m, k, x"), "x", id="A is contiguous along x, which fills a part"),
     ],
 )
 def test_rows_are_along_an_index_that_fills_a_tile(text: str, m: str) -> None:

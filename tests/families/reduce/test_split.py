@@ -60,16 +60,17 @@ def test_the_number_of_parts_follows_the_tunable(made):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "grid", "block"),
+    ("rows", "columns", "dtype", "grid", "block"),
     [
-        (21_973, 1855, (8, 32, 1), (256, 4, 1)),
-        (1705, 78_157, (306, 3, 1), (256, 4, 1)),
-        (29_874, 3000, (24, 11, 1), (32, 32, 1)),
+        (43_973, 1855, "float64", (29, 9, 1), (64, 16, 1)),
+        (21_973, 1022, "float32", (8, 32, 1), (64, 16, 1)),
+        (29_874, 3000, "float32", (24, 11, 1), (32, 32, 1)),
     ],
 )
-def test_parts_of_columns_fill_whole_waves(made, rows, columns, grid, block):
-    """264 blocks of 1024 threads, two for each multiprocessor."""
-    (first, _) = made(automatic(split(f"M: {rows}, N: {columns}", "M, N", "sum(x[i, n], i)", "N"))).manifest.launches
+def test_parts_of_columns_fill_whole_waves(made, rows, columns, dtype, grid, block):
+    """Up to 264 blocks of 1024 threads, two for each multiprocessor."""
+    text = split(f"M: {rows}, N: {columns}", "M, N", "sum(x[i, n], i)", "N", dtype, dtype)
+    (first, _) = made(automatic(text)).manifest.launches
     assert (first.grid, first.block) == (grid, block)
 
 

@@ -43,6 +43,25 @@ def on_tensor_cores(spec) -> bool:
     return any("tensor cores by" in reason for reason in generate(spec, analysis=False).plan.kernels[-1].reasons)
 
 
+@pytest.mark.parametrize(
+    ("x", "w", "value"),
+    [
+        ("int8", "int8", "s[n] * sum(cast(x[m, k], float32) * cast(w[n, k], float32), k)"),
+        ("uint8", "int8", "sum(x[m, k] * (w[n, k] * s[n]), k)"),
+        ("uint8", "uint8", "sum((cast(x[m, k], float32) - 128) * (1 + cast(w[n, k], float32)), k)"),
+    ],
+)
+def test_float32_sums_of_small_integers_are_on_tensor_cores(x: str, w: str, value: str) -> None:
+    spec = spec_of(value, x, w)
+    assert launches(spec) == [("map", "float16"), ("map", "float16"), ("gemm", "float32")]
+    assert on_tensor_cores(spec)
+
+
+@pytest.mark.parametrize("value", ["cast(x[m, k], float32) - 0.5", "cast(x[m, k], float32) - 257"])
+def test_numbers_that_16_bits_may_not_hold_are_not_converted(value: str) -> None:
+    assert not on_tensor_cores(spec_of(f"sum(({value}) * cast(w[n, k], float32), k)", "uint8", "int8"))
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("value", "x", "w"),

@@ -15,9 +15,11 @@ from cugen.families.gemm.tiled.config import choose_config, padding_refusals, re
 from cugen.families.gemm.tiled.kernel import TiledKernel
 from cugen.families.gemm.tiled.phases import with_faster_phases
 from cugen.families.gemm.tiled.winograd import with_faster_winograd
+from cugen.machine.features import WGMMA
 from cugen.rewrite.output_order import with_ordered_output
 from cugen.rewrite.separate_reductions import separated, with_separate_products
 from cugen.rewrite.stored.converted_operands import with_converted_operands
+from cugen.rewrite.stored.k_major_operands import with_k_major_operands
 from cugen.rewrite.stored_operands import with_stored_operands
 from cugen.rewrite.sums.expanded_products import with_expanded_product
 from cugen.rewrite.transposed.stored_products import with_stored_products
@@ -27,6 +29,9 @@ from cugen.spec.expressions import Read, Reduce, walk
 # up to 20 times faster in each of 40 cases (measured on an H200, benchmarks/operators/transposed.py).
 MIN_STORED_CHANNELS = 32
 MIN_SPLIT_TERMS = 4096  # of a sum that is worth dividing between blocks (heuristic)
+# Of sums of several products: from 46 terms on the products of a faster main loop save more than they store by the
+# models of an H200, which is doubled twice for launches and for what the models leave out.
+MIN_SEPARATE_TERMS = 256
 OUTPUTS_OF_A_TILE = 64 * 64
 
 
@@ -56,10 +61,17 @@ def split(single: Single) -> Steps | None:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
     def is_faster_separated(request: Request) -> bool:
-        return is_taken_by_others(request) and (gemm.uses_tensor_cores(request) or _leaves_sms_idle(single))
+        is_faster = _is_long(single) or _leaves_sms_idle(single) or gemm.uses_tensor_cores(request)
+        return is_faster and is_taken_by_others(request)
 
     def with_stored(last: Single) -> Steps | None:
         return with_stored_operands(last, is_taken)
+
+    def with_copies(single: Single) -> Steps | None:
+        """Copies of operands where the target has no wgmma, which has copies of its own."""
+        device = device_of(single.target)
+        is_of_others = WGMMA.is_on(single.target)
+        return None if is_of_others else with_k_major_operands(single, gemm.tensor_core_seconds, device)
 
     is_placed = _has_placed_operands(single)
     is_tiled = not is_placed and FAMILY.takes(single.request())
@@ -68,6 +80,7 @@ def split(single: Single) -> Steps | None:
         or with_stored_products(single, partial(_is_multiplied, single))
         or (None if is_placed else with_converted_operands(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
+        or (None if is_placed else with_copies(single))
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
         or (with_separate_products(single, is_faster_separated, with_stored) if is_tiled else None)
@@ -92,13 +105,24 @@ def _has_placed_operands(single: Single) -> bool:
     return any(single.context.spec.array(read.array).memory.space not in (None, "global") for read in reads)
 
 
+def _is_long(single: Single) -> bool:
+    """Whether sums are so long that a better main loop outweighs storing products, and fill the device."""
+    return _longest(single) >= MIN_SEPARATE_TERMS and _tiles(single) >= device_of(single.target).sms
+
+
 def _leaves_sms_idle(single: Single) -> bool:
     """Whether the tiles of a long sum, which this family doesn't split, are fewer than the SMs."""
-    extent = single.context.max_extent
+    return _longest(single) >= MIN_SPLIT_TERMS and 2 * _tiles(single) <= device_of(single.target).sms
+
+
+def _longest(single: Single) -> int:
+    """The most terms of a sum."""
     sums = [node for node in walk(single.statement.value) if isinstance(node, Reduce)]
-    longest = max((math.prod(map(extent, node.indices)) for node in sums), default=0)
-    tiles = math.prod(map(extent, single.statement.indices)) // OUTPUTS_OF_A_TILE
-    return longest >= MIN_SPLIT_TERMS and 2 * tiles <= device_of(single.target).sms
+    return max((math.prod(map(single.context.max_extent, node.indices)) for node in sums), default=0)
+
+
+def _tiles(single: Single) -> int:
+    return math.prod(map(single.context.max_extent, single.statement.indices)) // OUTPUTS_OF_A_TILE
 
 
 def _is_multiplied(single: Single, products: Request) -> bool:

@@ -10,6 +10,7 @@ from cugen.families.base import Family, Match, Refusal, Refusals, Request, Singl
 from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.recognition import request_refusals
+from cugen.families.contraction.scales import without_scales
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
@@ -33,6 +34,7 @@ from cugen.machine.wgmma import SWIZZLED_ROW_BYTES, WgmmaInstruction, instructio
 from cugen.plan.context import make_context
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Group
+from cugen.rewrite.stored.converted_operands import with_converted_operands
 from cugen.rewrite.temporaries import storing_seconds
 from cugen.spec.expressions import Reduce, factors_of_product
 
@@ -195,7 +197,11 @@ def split(single: Single) -> Steps | None:
     request = single.request()
     if WGMMA.is_on(request.target) and (steps := with_channels_last(single, FAMILY.takes)) is not None:
         return steps
-    contraction = recognise_gemm(request) if WGMMA.is_on(request.target) and Reduce in request.node_kinds() else None
+    if not WGMMA.is_on(request.target) or Reduce not in request.node_kinds():
+        return None
+    contraction = recognise_gemm(request)
+    if without_scales(request) is not None and (steps := with_converted_operands(single, FAMILY.takes)) is not None:
+        return steps
     if not isinstance(contraction, Contraction) or any(_form_refusals(contraction)):
         return None
     instruction = _instruction_of(contraction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.kernel import generate
+from cugen.rewrite.stored import converted_operands
 from cugen.runtime.honesty import check_honesty
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
@@ -123,6 +124,40 @@ def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, .
     prove(text)
 
 
+@pytest.mark.parametrize("k", [128, 200])
+@pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks")], ids=" and ".join)
+def test_sums_of_float16_have_scales_for_each_k_tile_or_several(made, prove, kinds: tuple[str, ...], k: int) -> None:
+    for length in (64, 128):
+        text = scaled(*kinds, k=k, length=length, dtype="float16", result="float16")
+        assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
+        prove(text)
+
+
+WEIGHTS = """
+target: sm_90a
+params: {M: 136, N: 200, K: 256}
+indices: {k: K}
+arrays:
+  x: {shape: [M, K], dtype: float16}
+  w: {shape: [N, K // 2], dtype: uint8}
+  s: {shape: [N, K // 128], dtype: float16}
+  y: {shape: [M, N], dtype: float16}
+compute: |
+  q[n, k] = (cast(w[n, k // 2], int32) >> (k %% 2 * 4)) & 15
+  d[n, k] = cast(q[n, k] - 8, %s) * s[n, k // 128]
+  y[m, n] = sum(x[m, k] * d[n, k], k)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_of_4_bits_with_scales_of_groups_are_stored_as_16_bits(made, prove, monkeypatch, dtype: str) -> None:
+    monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 0)
+    kernel = made(WEIGHTS % dtype)
+    assert [made.family for made in kernel.plan.kernels] == ["map", "wgmma"]
+    assert kernel.context.spec.array("w_float16").dtype.name == "float16"
+    prove(WEIGHTS % dtype)
+
+
 @pytest.mark.parametrize(("k", "length"), [(128, 128), (384, 128), (512, 256)])
 def test_a_sum_over_groups_is_one_sum(made, prove, k: int, length: int) -> None:
     text = scaled("rows", "column blocks", k=k, length=length, compute=NESTED)
@@ -220,7 +255,7 @@ def test_scales_of_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
 
 def test_scales_whose_sums_may_overflow_without_them_are_refused(reasons) -> None:
     (refusal,) = reasons("wgmma", scaled("rows", dtype="bfloat16", length=64, schedule="family: wgmma"))
-    assert refusal.reason == "has scales of operands of 8 bits, whose sums without them can't overflow"
+    assert refusal.reason == "has scales of operands of 8 bits or float16, whose sums without them can't overflow"
 
 
 def test_divisors_are_no_scales(reasons) -> None:
