@@ -21,7 +21,7 @@ from cugen.runtime.call.arguments import check_call, merged, shortened
 from cugen.runtime.call.views import CPU
 from cugen.runtime.devices import DEVICE_NAMES, DeviceName, choose
 from cugen.runtime.files import fit
-from cugen.runtime.inputs import Inputs
+from cugen.runtime.inputs import Inputs, refuse_negative_extents
 from cugen.runtime.verify import make_job, outputs_of
 from cugen.spec.load import Source, load
 from cugen.spec.model import Spec
@@ -60,6 +60,7 @@ def run(
     inputs = {a.name: np.asarray(arguments[a.name]) for a in _inputs(manifest)}
     params = _dynamic_params(manifest, inputs, arguments)
     known = {**manifest.params, **params}
+    refuse_negative_extents(kernel.spec, known)
     for a in _inputs(manifest):
         inputs[a.name] = fit(a.name, inputs[a.name], evaluate_all(a.shape, known), DTYPES[a.dtype])
     scalars = {a.name: arguments[a.name] for a in manifest.arguments if isinstance(a, ScalarArgument)}

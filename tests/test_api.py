@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,21 @@ def test_a_spec_without_a_target_is_for_the_device_and_a_kernel_stays_as_it_is(
 def test_run_can_be_called_before_and_after_its_package_is_imported() -> None:
     program = "import cugen; assert callable(cugen.run); import cugen.runtime.device; assert callable(cugen.run)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+def test_sizes_that_give_an_array_a_negative_extent_are_refused() -> None:
+    text = """
+    cugen: 1
+    kernel: windows
+    params: {N: dynamic}
+    indices: {k: 8}
+    arrays:
+      x: {shape: [N], dtype: float32}
+      y: {shape: [N - 7], dtype: float32}
+    compute: y[i] = max(x[i + k], k)
+    """
+    with pytest.raises(cugen.RunError, match="dimension 0 of `y` would have -4 elements"):
+        cugen.run(textwrap.dedent(text), x=np.zeros(3, np.float32), device="cpu")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ def dynamic_values(
     spec: Spec, args: argparse.Namespace, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> tuple[Value, ...]:
     """Values of the dynamic params: of `--set`, else extents of the given arrays, else defaults. RunError
-    where there is none, and for values that violate a range or a requirement. Loading has checked those of `--set`."""
+    where there is none, and for values that violate a range or a requirement, or give an array a negative extent.
+    Loading has checked those of `--set`."""
     from cugen.abi.codes import MISSING_ARGUMENT, PARAM_REFUSED
     from cugen.abi.errors import RunError
+    from cugen.runtime.inputs import refuse_negative_extents
     from cugen.spec.resolve.param_expressions import holds
 
     values: list[Value] = []
@@ -46,6 +48,7 @@ def dynamic_values(
     for requirement in spec.require:
         if not holds(requirement.condition, known):
             raise RunError(PARAM_REFUSED, f"`{requirement.text}` doesn't hold for {', '.join(map(str, values))}")
+    refuse_negative_extents(spec, known)
     return tuple(values)
 
 

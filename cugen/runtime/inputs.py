@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi.codes import PARAM_REFUSED
+from cugen.abi.errors import RunError
 from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.model import Array, Spec
 from cugen.spec.prove.drawn import Interval, ascending_axes, drawn_ranges
@@ -35,6 +37,16 @@ def known_params(spec: Spec, dynamic: Mapping[str, int]) -> dict[str, int]:
 
 def shape_of(array: Array, params: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(evaluate(extent, params) for extent in array.shape)
+
+
+def refuse_negative_extents(spec: Spec, params: Mapping[str, int]) -> None:
+    """RunError (CG5009) where a dimension of an array would have less than no elements. `params` holds all params."""
+    for array in spec.arrays:
+        for axis, extent in enumerate(shape_of(array, params)):
+            if extent < 0:
+                given = ", ".join(f"{p.name} = {params[p.name]}" for p in spec.params if p.is_dynamic)
+                message = f"dimension {axis} of `{array.name}` would have {extent} elements for {given}"
+                raise RunError(PARAM_REFUSED, message, "give other sizes; a condition under `require:` excludes these")
 
 
 def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int = 0) -> Inputs:

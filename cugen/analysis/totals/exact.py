@@ -30,7 +30,7 @@ from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.delinearize import delinearized
 from cugen.analysis.totals.enumeration import enumerated
 from cugen.analysis.totals.regions import AffineGuard, Interval, TooManyRegions, regions
-from cugen.analysis.totals.selections import Countable, Part, parts_by_selection
+from cugen.analysis.totals.selections import Countable, Part, parts_by_quotient, parts_by_selection
 from cugen.analysis.totals.sites import THREAD, Predicate
 from cugen.plan.symbols import Integer
 
@@ -145,7 +145,8 @@ def totals(
     result, budget = Totals(), budget or Budget()
     budget.access()
     try:
-        for part in parts_by_selection(site):
+        parts = (part for selected in parts_by_selection(site) for part in parts_by_quotient(selected, block))
+        for part in parts:
             result.add(_LaunchCount(part, block, element_bytes, period, measure, start, budget).run())
     except OverflowError as error:
         raise Unknown("its indices exceed 64 bits") from error

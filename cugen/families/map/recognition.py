@@ -71,26 +71,37 @@ def _is_allowed(work: Work) -> bool:
 
 
 def _unrolled(request: Request) -> Iterator[tuple[Request, int]]:
-    """The request with short indices, and short parts of indices, unrolled; and how many elements that gives each
+    """The request with short indices, short parts of indices, and both unrolled; and how many elements that gives each
     thread."""
     statements, context, schedule = request.group.statements, request.context, request.schedule
     if schedule.block or schedule.thread or not all(map(request.is_stored, statements)):
         return
-    unrollings: list[Unrolling] = []
     for index in statements[0].indices:
         extent = context.static_extent(index)
         if extent is None:
             continue
         if 1 < extent <= MAX_UNROLLED and len(statements[0].indices) > 1:
-            unrollings.append(unrolling(index, extent))
-        for length in _lengths(statements, index, extent, context):
-            if length <= MAX_UNROLLED:
-                unrollings.append(adjacent_elements(index, extent, length))
-            elif extent // length <= MAX_UNROLLED:
-                unrollings.append(equal_parts(index, extent, extent // length))
-    for chosen in unrollings:
-        new = unrolled(statements, context.arrays, chosen, context)
-        yield request.with_statements(new), len(chosen.values)
+            new = unrolled(statements, context.arrays, unrolling(index, extent), context)
+            yield request.with_statements(new), extent
+            for divided in new[0].indices:
+                for chosen in _parts(new, divided, MAX_UNROLLED // extent, context):
+                    of_both = unrolled(new, context.arrays, chosen, context)
+                    yield request.with_statements(of_both), extent * len(chosen.values)
+        for chosen in _parts(statements, index, MAX_UNROLLED, context):
+            new = unrolled(statements, context.arrays, chosen, context)
+            yield request.with_statements(new), len(chosen.values)
+
+
+def _parts(statements: tuple[Statement, ...], index: Index, max_count: int, context: Context) -> Iterator[Unrolling]:
+    """The unrollings of short parts of an index, or of few of them."""
+    extent = context.static_extent(index)
+    if extent is None:
+        return
+    for length in _lengths(statements, index, extent, context):
+        if length <= max_count:
+            yield adjacent_elements(index, extent, length)
+        elif extent // length <= max_count:
+            yield equal_parts(index, extent, extent // length)
 
 
 def _lengths(statements: tuple[Statement, ...], index: Index, extent: int, context: Context) -> list[int]:

@@ -213,13 +213,18 @@ def _shares_few(names: frozenset[str], request: Request) -> bool:
 
 
 def _smallest(strides: Mapping[str, Integer], request: Request) -> str | None:
-    """The index with the smallest stride; None where that depends on params."""
+    """The index with the smallest stride, of which strides that depend on params are multiples; None where it depends
+    on params itself."""
     contiguous = [name for name, stride in strides.items() if stride == 1]
     if contiguous:
         return contiguous[-1]
     known = {name: request.context.static(stride) for name, stride in strides.items()}
     fixed = {name: value for name, value in known.items() if value is not None}
-    return min(fixed, key=lambda name: fixed[name]) if fixed and len(fixed) == len(strides) else None
+    smallest = min(fixed, key=lambda name: fixed[name], default=None)
+    others = (stride for name, stride in strides.items() if name not in fixed)
+    if smallest is None or any(divisor(stride, request.context) % fixed[smallest] for stride in others):
+        return None
+    return smallest
 
 
 def _slowness(index: spec.Index, strides: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:

@@ -160,9 +160,8 @@ class _Builder:
             arrive = (ClusterBarrier("arrive"),)
         edges: tuple[Integer, Integer] | None = None
         if self.config.edges is not None:
-            head, edge = self._edges()
-            indices += (head, edge)
-            edges = head.index.symbol, edge.index.symbol
+            edges, defined = self._edges()
+            indices += defined
         row_passes = RowPasses(self.problem, self.lowering, self.config, self.group, self.in_range, edges)
         count = len(self.config.levels[0].passes)
         for number in range(count):
@@ -187,17 +186,23 @@ class _Builder:
             cluster=self.config.cluster,
         )
 
-    def _edges(self) -> tuple[Define, Define]:
-        """The elements before the first vector of the row, and the thread's element before or after the vectors."""
+    def _edges(self) -> tuple[tuple[Integer, Integer], tuple[Define, ...]]:
+        """The number of elements before the first vector of the row, and the thread's element before or after the
+        vectors; and their definitions. Where all rows begin at a multiple of the width, there are none before."""
         lowering, width, along = self.lowering, self.config.width.count, self.problem.column.name
         start = offset_of(self.problem.arrays, self.config.aligned[0], {**lowering.symbols, along: integer(0)})
-        head = define("head", to_alignment(start, width), lowering)
-        extent, number = self.request.context.extent(self.problem.column), self.group.thread_in_row
-        after_head = extent - (width if self.config.shifted else head.index.symbol)
+        before, number = to_alignment(start, width), self.group.thread_in_row
+        defined: tuple[Define, ...] = ()
+        if before != 0:
+            head = define("head", before, lowering)
+            before, defined = head.index.symbol, (head,)
+        extent = self.request.context.extent(self.problem.column)
+        after_head = extent - (width if self.config.shifted else before)
         if self.request.context.min_extent(self.problem.column) < width:
             after_head = Maximum(after_head, integer(0))  # of rows that end before the first vector
-        whole = FloorDiv(after_head, integer(width)) * width
-        return head, define("edge", Choice(number, head.index.symbol, number, number + whole), lowering)
+        after = number + FloorDiv(after_head, integer(width)) * width
+        edge = define("edge", Choice(number, before, number, after) if defined else after, lowering)
+        return (before, edge.index.symbol), (*defined, edge)
 
     def _cluster_indices(self) -> tuple[Node, ...]:
         """The block's rank and the thread's index in the cluster."""

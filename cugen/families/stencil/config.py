@@ -151,8 +151,11 @@ def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) 
         if name == windows.along:
             return windows.sectors(fitted) > 1
         halved = {**fitted, name: fitted[name] // 2}
-        has_few_threads = extents < MIN_THREADS * math.prod(fitted.values())
-        return has_few_threads or windows.sectors(fitted) >= windows.sectors(halved)  # equal without overlap
+        if extents < MIN_THREADS * math.prod(fitted.values()):
+            return True
+        sectors, of_fewer = windows.sectors(fitted), windows.sectors(halved)
+        is_wide = _window_bytes(windows.request, windows.footprints, halved) >= MIN_BYTES_IN_FLIGHT
+        return sectors > of_fewer or (is_wide and sectors == of_fewer)  # equal without overlap
 
     slowest_first = [name for name in reversed(fitted) if name in free]
     for name in slowest_first:
@@ -305,7 +308,7 @@ def _rows(
 ) -> int:
     """4 rows per thread, or 2 in three dimensions (measured on H200); more for tall footprints or scalar loads, fewer
     where windows fill the registers, or threads would be few. Of rows that share no elements one, or as many as have
-    enough bytes in flight; a loop over channels has the loads of several in flight."""
+    enough bytes in flight, as of windows that share none; a loop over channels has the loads of several in flight."""
     along, second = order[0].name, order[1].name
     context = request.context
     extents = list(map(context.max_extent, order))
@@ -322,7 +325,8 @@ def _rows(
     if height and elements_of(footprints, {**outputs, second: rows}) == rows * elements_of(
         footprints, {**outputs, second: 1}
     ):
-        return 1
+        is_strided = any(axis.index == second and axis.scale > 1 for f in footprints.values() for axis in f.axes)
+        rows = _rows_of_bytes(_window_bytes(request, footprints, outputs)) if is_strided else 1
     while rows > 1 and (
         thread_registers(request, footprints, (), {**outputs, second: rows}) > limit
         or rows >= 2 * max(extents[1], 1)
@@ -343,7 +347,17 @@ def _rows_in_flight(
         if any(axis.index == order[1].name for axis in footprint.axes):
             array = request.context.arrays[footprint.array]
             row_bytes += footprint.distance_along(order[0].name, outputs[order[0].name]) * array.dtype.bytes
+    return _rows_of_bytes(row_bytes)
+
+
+def _rows_of_bytes(row_bytes: int) -> int:
     return power_of_two(MIN_BYTES_IN_FLIGHT // row_bytes + 1) // 2 if 0 < row_bytes <= MIN_BYTES_IN_FLIGHT else 1
+
+
+def _window_bytes(request: Request, footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -> int:
+    """Bytes of the windows that a thread's outputs read."""
+    arrays = request.context.arrays
+    return sum(elements_of({name: f}, outputs) * arrays[f.array].dtype.bytes for name, f in footprints.items())
 
 
 def thread_registers(

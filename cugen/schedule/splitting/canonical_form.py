@@ -18,6 +18,7 @@ from cugen.rewrite.indices.gathered_rows import with_gathered_rows
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.sums.factored_operands import with_factored_operands
+from cugen.rewrite.sums.interleaved_channels import with_interleaved_channels
 from cugen.rewrite.sums.short_reductions import with_short_reductions
 from cugen.rewrite.sums.short_rows import with_short_rows
 from cugen.rewrite.sums.short_scans import with_short_scan
@@ -37,7 +38,8 @@ def with_canonical_form(spec: Spec) -> Spec:
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(with_unrolled_reductions(with_short_reductions(canonical)))
-    return _with_short_rows(_with_computed_subscripts(with_components(_with_short_scans(short))))
+    components = with_components(with_interleaved_channels(_with_short_scans(short)))
+    return _with_short_rows(_with_computed_subscripts(components))
 
 
 def _with_solved_congruences(spec: Spec) -> Spec:

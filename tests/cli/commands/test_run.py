@@ -346,6 +346,16 @@ def test_a_dynamic_param_is_the_extent_of_an_array_that_is_read(
     assert params_of(answer) == [("N", 20, "shape of x")]
 
 
+def test_a_param_that_gives_an_array_a_negative_extent_is_refused(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "windows.yaml").write_text(
+        "cugen: 1\nkernel: windows\nparams: {N: dynamic}\nindices: {k: 8}\narrays:\n"
+        "  x: {shape: [N], dtype: float32}\n  y: {shape: [N - 7], dtype: float32}\ncompute: y[i] = max(x[i + k], k)\n"
+    )
+    answer = cli("run", tmp_path / "windows.yaml", "--device", "cpu", "--set", "N=3")
+    assert (answer.status, answer.out) == (2, "")
+    assert "error[CG5009]: dimension 0 of `y` would have -4 elements for N = 3" in answer.err
+
+
 @pytest.mark.parametrize(("length", "said"), [(13, "a multiple of 4"), (1004, "from 0 to 1000"), (8, "N != 8")])
 def test_a_shape_that_gives_a_param_a_value_it_may_not_have_is_refused(
     cli: Cli, dynamic_spec: Path, tmp_path: Path, length: int, said: str

@@ -201,3 +201,20 @@ def test_parts_of_rows_compile_without_warnings(compiled, value):
     for dtype in ("float32", "bfloat16", "uint8"):
         compiled(row(value, 128, dtype))
         compiled(row(value, 36, dtype))
+
+
+DOUBLED = """params: {{H: {h}, W: {w}}}
+arrays:
+  x: {{shape: [H, W, 3], dtype: {dtype}}}
+  y: {{shape: [2 * H, 2 * W, 3], dtype: {dtype}}}
+compute: y[i, j, c] = x[i // 2, j // 2, c]
+"""
+
+
+def test_channels_and_adjacent_pixels_are_unrolled_together(planned, widths):
+    assert widths(planned(DOUBLED.format(h=64, w=512, dtype="uint8"))) == {"x": 16, "y": 16}
+
+
+@pytest.mark.parametrize(("dtype", "w"), [("uint8", 32), ("uint8", 37), ("float16", 64)])
+def test_doubled_pixels_are_right(prove, dtype, w):
+    prove(DOUBLED.format(h=5, w=w, dtype=dtype), sanitize=True)

@@ -81,3 +81,16 @@ def test_parts_are_runs_of_memory_where_another_dimension_is_long_enough():
     plan = kernel_of("B: 48, M: 1024, N: 1024", "x f32 [B, M, N]; y f32 []", compute, "i: M - 1").plan
     assert [launch.family for launch in plan.kernels] == ["reduce", "reduce"]
     assert plan.kernels[0].grid[0] == 1023
+
+
+@pytest.mark.parametrize("field", [0, 2])
+def test_a_field_of_pixels_is_contiguous_whatever_their_number(field):
+    """A row of pixels is a multiple of a pixel, whose stride is the smallest then."""
+    sizes = "B: dynamic, H: dynamic, W: dynamic"
+    compute = f"y[b] = mean(x[b, i, j, {field}], i, j)"
+    kernel = kernel_of(sizes, "x f32 [B, H, W, 3]; y f32 [B]", compute, "")
+    assert [launch.family for launch in kernel.plan.kernels] == ["reduce"]
+    params = {"B": 3, "H": 5, "W": 37}
+    assert verify(
+        kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), params=params
+    ).verification.passed

@@ -48,6 +48,14 @@ def test_vectors_start_at_the_first_aligned_element(made, planned, dtype, width)
     assert "if (edge < N) {" in source
 
 
+def test_a_single_row_has_no_elements_before_its_first_vector(made):
+    """`threadIdx.x < 0` is a warning of nvcc."""
+    text = "params: {N: 1003}\narrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}\n"
+    source = made(text + "compute: y[i] = x[i] / sum(x[k], k)\ntarget: sm_90\n").source
+    assert "head" not in source
+    assert "const int edge = 4 * (N / 4) + threadIdx.x;" in source
+
+
 def test_rows_that_all_rows_share_are_shifted(made, planned):
     """Two aligned vectors of `g` have the elements of one vector of `x`."""
     text = rows(300, 9001, LAYER_NORM, "bfloat16")

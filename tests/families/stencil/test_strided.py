@@ -64,3 +64,25 @@ def test_rows_of_few_bytes_are_several_of_a_thread(made, dtype, columns, rows):
 @pytest.mark.parametrize("rows", [4095, 4097, pytest.param(4099, marks=pytest.mark.slow)])
 def test_several_rows_of_a_thread_are_summed(prove, rows):
     prove(pooled(2, 3, "float32", rows, 67), sanitize=True)
+
+
+CHANNELS = """params: {{H: {h}, W: {w}}}
+indices: {{r: 2, s: 2}}
+arrays:
+  x: {{shape: [H, W, 3], dtype: {dtype}, boundary: zero}}
+  y: {{shape: [(H + 1) // 2, (W + 1) // 2, 3], dtype: {dtype}}}
+compute: y[i, j, c] = max(x[2 * i + r, 2 * j + s, c], r, s)
+"""
+
+
+@pytest.mark.parametrize(("dtype", "outputs"), [("uint8", 8), ("float16", 4), ("float32", 2), ("float64", 1)])
+def test_windows_of_few_bytes_that_share_no_element_are_several_of_a_thread(made, dtype, outputs):
+    """A block of 4 bytes for each thread takes longer to start than to move."""
+    (launch,) = made(CHANNELS.format(h=4001, w=6001, dtype=dtype)).manifest.launches
+    assert launch.grid[1] == math.ceil(3001 / (outputs * launch.block[1]))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_windows_of_several_pixels_of_a_thread_are_reduced(prove, dtype):
+    prove(CHANNELS.format(h=901, w=1203, dtype=dtype), sanitize=True)
