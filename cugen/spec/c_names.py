@@ -15,7 +15,7 @@ _KEYWORDS = """
     xor xor_eq
 """
 # Names that a generated file declares: its helper functions (templates/functions), the tile in dynamic shared memory,
-# and the launcher's own variables.
+# the launcher's own variables, and what is common to the launchers of a program.
 _GENERATED = """
     absolute ceil_div divided_by floor_div floor_divide floor_mod floor_modulo funnel_shift integer_power maximum
     minimum shift_left
@@ -36,6 +36,7 @@ _GENERATED = """
     tma_load_im2col_3d tma_load_im2col_4d tma_load_im2col_5d
     tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_store_commit tma_store_wait_read
     shared_memory cluster cooperative_groups stream status workspace allocates
+    cugen_floor_quotient cugen_floor_remainder cugen_library cugen_max cugen_min cugen_mutex
 """
 # Bessel functions, which no generated code calls: a variable of a kernel may hide one, as `j0`, the first of a tile's
 # columns, does.

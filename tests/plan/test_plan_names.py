@@ -65,7 +65,21 @@ def test_a_taken_name_gets_an_underscore_and_then_numbers():
 
 @pytest.mark.parametrize(
     "word",
-    ["int", "gamma", "near", "threadIdx", "exp", "status", "stream", "y0", "half", "random", "minimum", "CUGEN_LOAD"],
+    [
+        "int",
+        "gamma",
+        "near",
+        "threadIdx",
+        "exp",
+        "status",
+        "stream",
+        "y0",
+        "half",
+        "random",
+        "minimum",
+        "CUGEN_LOAD",
+        "cugen_max",
+    ],
 )
 def test_a_c_keyword_gets_an_underscore(word):
     assert Names().allocate(word) == word + "_"
