@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input d1ebd777a777ecc0, text dbe4066adf1c8506.
+// Input d83e0c1828a3126e, text 7b2e0cad0d01eb21.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input d1ebd777a777ecc0, text d154adce5bb8872c.
+// Input d83e0c1828a3126e, text 07100f1338676c8a.

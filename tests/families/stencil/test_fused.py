@@ -109,6 +109,7 @@ def test_the_boundary_mode_of_the_intermediate_array(prove, boundary, h, w):
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("statements", [ROWS_FIRST, COLUMNS_FIRST])
 @pytest.mark.parametrize(("h", "w"), [(33, 260), slow(1, 1), slow(40, 37)])
 def test_either_order_at_any_size(prove, statements, h, w):

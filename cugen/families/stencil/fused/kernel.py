@@ -40,7 +40,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, integer
 from cugen.rewrite.dense_indices import index_values
-from cugen.spec.expressions import Expr, IndexValue
+from cugen.spec.expressions import Const, Expr, IndexValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,20 +321,25 @@ class IntermediateTile:
         definition = Section("row_index", tuple(inner.nodes))
         inner.nodes.clear()
         lowering.symbols[name], lowering.limits[index] = index, extent
-        vector = self._row(lowering, position.moved(dimension, row.symbol), v, inner)
-        inside = guarded("if_row_in_bounds", (Comparison(index, "<", extent),), vector)
-        return (*sections, Section("row_loop", (unrolled(row, (definition, *inside)),)))
+        # Outputs past the last row read theirs, too, but aren't stored.
+        zeros, computed, stored = self._row(lowering, position.moved(dimension, row.symbol), v, inner, is_zeroed=True)
+        inside = guarded("if_row_in_bounds", (Comparison(index, "<", extent),), (computed,))
+        return (*sections, Section("row_loop", (unrolled(row, (definition, zeros, *inside, stored)),)))
 
-    def _row(self, lowering: WindowLowering, position: Position, v: Index, scope: Scope) -> tuple[Section, ...]:
-        """Computes the vector of one row and stores it to the tile."""
+    def _row(
+        self, lowering: WindowLowering, position: Position, v: Index, scope: Scope, *, is_zeroed: bool = False
+    ) -> tuple[Section, Section, Section]:
+        """Declares the vector of one row, with zeros or none, computes it and stores it to the tile."""
         inner, first = Scope(scope, frozenset((self.along,))), position.subscripts[self.fused.along]
         if self.along in index_values(self.producer.value):
             lowering.symbols[self.along] = lowering.define(self.along, first + v.symbol, inner)
         value = self._value(lowering, inner)
         result = vector_of(self.source, self.source.name, self.width, lowering)
         loop = unrolled(v, (*inner.nodes, Assign(result.component(v.symbol), value)))
+        start = Const(0, result.dtype) if is_zeroed else None
         return (
-            Section("compute_vector", (*scope.nodes, Let(result, None, mutable=True), loop)),
+            Section("declare_vector", (Let(result, start, mutable=True),)),
+            Section("compute_vector", (*scope.nodes, loop)),
             Section("store_vector", (self._store(position, result, self.width),)),
         )
 
