@@ -125,8 +125,7 @@ def price_warnings(kernel: Kernel) -> tuple[Diagnostic, ...]:
     lines = spec.text.splitlines()
     line = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
     key = keys[0].key if keys else ""
-    file = spec.dependencies[0] if spec.dependencies else spec.file
-    return (Diagnostic("CG2108", priced.text, file, span, key, source_line=line, severity="warning"),)
+    return (Diagnostic("CG2108", priced.text, spec.path, span, key, source_line=line, severity="warning"),)
 
 
 def requested_keys(spec: Spec) -> tuple[RequestedKey, ...]:

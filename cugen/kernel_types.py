@@ -55,5 +55,4 @@ def _warning(wide: Array, narrow: Array, statement: Statement, spec: Spec) -> Di
     help = f"if {narrow.dtype.name} is exact enough, declare `{declaration}` under `arrays`: tensor cores multiply that"
     lines = spec.text.splitlines()
     line = lines[statement.span.line - 1] if 0 < statement.span.line <= len(lines) else ""
-    file = spec.dependencies[0] if spec.dependencies else spec.file
-    return Diagnostic("CG2112", message, file, statement.span, help=help, source_line=line, severity="warning")
+    return Diagnostic("CG2112", message, spec.path, statement.span, help=help, source_line=line, severity="warning")

@@ -78,8 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Buffered output would raise again when Python closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         return PIPE_CLOSED
     except Exception as error:
         return _report(error, debug="--debug" in words, gnu="--gnu" in words)
@@ -191,8 +190,16 @@ def top_parser() -> argparse.ArgumentParser:
 
 def _report(error: Exception, *, debug: bool, gnu: bool) -> int:
     failure = failure_of(error, gnu=gnu) or own_fault(error, debug=debug)
-    print(paint_findings(failure.text, sys.stderr), file=sys.stderr)
+    try:
+        print(paint_findings(failure.text, sys.stderr), file=sys.stderr, flush=True)
+    except OSError:  # a closed pipe, a full disk: the status is what is left to say it by
+        _discard(sys.stderr)
     return failure.status
+
+
+def _discard(stream: TextIO) -> None:
+    """What is buffered for a stream, and what follows, goes nowhere: it would raise again when Python closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
 def _launcher_names(spec: Spec) -> Names:
     """Names of the file, of which the functions of the launcher have theirs first."""
     names = Names()
-    suffixes = ["tensor_map", "im2col_map"]
+    suffixes = ["launch", "load", "blocks_per_sm", "workspace_bytes", "tensor_map", "im2col_map"]
     if any(array.memory.space == "texture" for array in spec.arrays):
         suffixes = ["texture", "texture_2d", *suffixes]
     if _has_uploads(spec):  # calls are serialised

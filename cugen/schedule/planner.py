@@ -42,7 +42,7 @@ from cugen.spec.parse.reading import shorten
 
 def make_plan(spec: Spec) -> Plan:
     """The launches of a spec; SpecError, with every family's reasons, if no family can honour it."""
-    report = Reporter(spec.file, spec.text)
+    report = Reporter(spec.path, spec.text)
     _check_features(spec, report)
     check_cache_operators(spec, target(spec.target), report)
     report.raise_if_failed()
@@ -161,8 +161,9 @@ def _notes(request: Request, refused: list[tuple[Family, Refusal]]) -> tuple[str
     lacks = f"{request.target.name} has no "
     applicable |= {family.name for family, refusal in refused if refusal.reason.startswith(lacks)}
     if not applicable:
-        return tuple(f"{family.name}: {refusal.reason}" for family, refusal in refused)
-    reasons = [f"{family.name}: {refusal.reason}" for family, refusal in refused if family.name in applicable]
+        return tuple(dict.fromkeys(f"{family.name}: {refusal.reason}" for family, refusal in refused))
+    named = [(family.name, refusal.reason) for family, refusal in refused if family.name in applicable]
+    reasons = dict.fromkeys(f"{name}: {reason}" for name, reason in named)
     others = dict.fromkeys(family.name for family, _ in refused if family.name not in applicable)
     return (*reasons, *([f"other families don't take these statements: {', '.join(others)}"] if others else []))
 

@@ -15,7 +15,7 @@ _KEYWORDS = """
     xor xor_eq
 """
 # Names that a generated file declares: its helper functions (templates/functions), the tile in dynamic shared memory,
-# and the launcher's own variables.
+# the launcher's own variables, and what is common to the launchers of a program.
 _GENERATED = """
     absolute ceil_div divided_by floor_div floor_divide floor_mod floor_modulo funnel_shift integer_power maximum
     minimum shift_left
@@ -36,18 +36,20 @@ _GENERATED = """
     tma_load_im2col_3d tma_load_im2col_4d tma_load_im2col_5d
     tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_store_commit tma_store_wait_read
     shared_memory cluster cooperative_groups stream status workspace allocates
+    cugen_floor_quotient cugen_floor_remainder cugen_library cugen_max cugen_min cugen_mutex
 """
 # Bessel functions, which no generated code calls: a variable of a kernel may hide one, as `j0`, the first of a tile's
 # columns, does.
 _HIDEABLE = frozenset({"j0", "j1", "jn", "y0", "y1", "yn"})
-_GENERATED_PREFIX = "wgmma"  # wgmma_m64n256k16_bf16 and all others, which differ by N and the types
+# wgmma_m64n256k16_bf16 and all others, which differ by N and the types; the macros that guard helper functions.
+_GENERATED_PREFIXES = ("wgmma", "CUGEN_")
 KEYWORDS = frozenset(_KEYWORDS.split())
 GENERATED = frozenset(_GENERATED.split())
 
 
 def is_taken(name: str) -> bool:
     """Whether a name is reserved: a keyword, declared or defined as a macro by the headers, or declared by cugen."""
-    return name in KEYWORDS or name in GENERATED or name.startswith(_GENERATED_PREFIX) or is_in_headers(name)
+    return name in KEYWORDS or name in GENERATED or name.startswith(_GENERATED_PREFIXES) or is_in_headers(name)
 
 
 def may_be_hidden(name: str) -> bool:

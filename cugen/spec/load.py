@@ -16,7 +16,7 @@ from cugen.spec.nearest import did_you_mean, nearest
 from cugen.spec.parse.keys import MAX_KERNELS
 from cugen.spec.parse.mappings import yaml_of
 from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
-from cugen.spec.parse.reading import first_line, wrong_type
+from cugen.spec.parse.reading import first_line, shorten, wrong_type
 from cugen.spec.resolve.document import build
 from cugen.spec.resolve.keys.scope import Setting
 from cugen.spec.variants import Expanded, expand
@@ -97,6 +97,8 @@ def _load_file(
 ) -> tuple[Spec, ...]:
     name = os.fspath(path)
     try:
+        if not name:
+            raise _failure(name, "CG1001", "the path of a spec is empty", help="name a file")
         if not Path(path).is_file():
             raise _failure(name, "CG1001", f"`{name}` can't be read: {_fault(Path(path))}", help=_path_help(Path(path)))
         with open(path, "rb") as stream:
@@ -271,7 +273,7 @@ def _check_settings(params: Mapping[str, Setting], kernels: Sequence[Expanded], 
 def _merge(part: Reporter, expanded: Expanded, report: Reporter) -> None:
     """Adds a variant's diagnostics, except duplicates of another variant's at the same span."""
     seen = {(d.code, d.span, d.key) for d in report.diagnostics}
-    choice = ", ".join(f"{name} = {value}" for name, value in expanded.variant)
+    choice = ", ".join(f"{name} = {shorten(str(value))}" for name, value in expanded.variant)
     for d in part.diagnostics:
         if (d.code, d.span, d.key) not in seen:
             report.diagnostics.append(replace(d, notes=(*d.notes, f"in the variant {choice}")))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
@@ -316,6 +317,11 @@ class Spec:
         if self.states_target or self.target != capability:
             return self
         return replace(self, target=architecture_specific(capability))
+
+    @property
+    def path(self) -> str:
+        """The path of the file, for diagnostics; its name where none was read."""
+        return next((path for path in self.dependencies if os.path.basename(path) == self.file), self.file)
 
     @property
     def hash(self) -> str:

@@ -129,6 +129,14 @@ def test_a_reader_that_leaves_early_gives_the_status_of_a_closed_pipe() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_an_error_that_nobody_reads_keeps_its_status() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "cugen", "check", "missing.yaml"], stderr=writer, timeout=60)
+    os.close(writer)
+    assert done.returncode == 2
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_keep_the_status(closed: str) -> None:

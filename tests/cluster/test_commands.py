@@ -68,7 +68,7 @@ def test_one_refused_spec_gives_its_finding_and_no_file(
 ) -> None:
     Path(specs[1]).write_text(Path(specs[1]).read_text().replace("family: map", "family: tiled"))
     assert main(["generate", *specs, "-o", str(tmp_path / "out"), "--scheduler", address]) == 2
-    assert "--> a.yaml:9:36" in capsys.readouterr().err
+    assert f"--> {specs[1]}:9:36" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

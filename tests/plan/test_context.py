@@ -25,6 +25,13 @@ def test_names_are_the_users_unless_c_has_taken_them(context):
     assert result.scalar_symbols == {"int_": "int_", "gamma": "gamma_"}
 
 
+def test_an_array_leaves_their_names_to_the_functions_of_the_host(make_spec):
+    spec = make_spec("y[i] = A[i]", A="N", y="N", top="params: {N: 8}")
+    launcher = f"{spec.kernel}_launch"
+    result = make_context(make_spec(f"{launcher}[i] = A[i]", A="N", top="params: {N: 8}", **{launcher: "N"}))
+    assert result.arrays[launcher].symbol == f"{launcher}_"
+
+
 def test_no_two_things_share_a_name(context):
     result = context(
         "tried_[i] = gamma_ + gamma * A[i]",

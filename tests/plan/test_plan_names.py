@@ -64,7 +64,22 @@ def test_a_taken_name_gets_an_underscore_and_then_numbers():
 
 
 @pytest.mark.parametrize(
-    "word", ["int", "gamma", "near", "threadIdx", "exp", "status", "stream", "y0", "half", "random", "minimum"]
+    "word",
+    [
+        "int",
+        "gamma",
+        "near",
+        "threadIdx",
+        "exp",
+        "status",
+        "stream",
+        "y0",
+        "half",
+        "random",
+        "minimum",
+        "CUGEN_LOAD",
+        "cugen_max",
+    ],
 )
 def test_a_c_keyword_gets_an_underscore(word):
     assert Names().allocate(word) == word + "_"

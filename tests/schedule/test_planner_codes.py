@@ -86,3 +86,24 @@ schedule: {{{tunable}}}
     (error,) = caught.value.diagnostics
     assert error.code == "CG2103"
     assert any(words in note for note in error.notes)
+
+
+def test_a_reason_of_a_family_is_given_once() -> None:
+    text = """
+cugen: 1
+kernel: product
+target: sm_80
+params: {M: dynamic, N: dynamic, K: 64}
+arrays:
+  A: {shape: [M, K], dtype: float32, memory: {space: shared, stages: 2}}
+  B: {shape: [K, N], dtype: float32, memory: shared}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {block: {m: 32, n: 32}, thread: {m: 2, n: 2}, step: {k: 16}}
+"""
+    (spec,) = load_text(text)
+    with pytest.raises(SpecError) as caught:
+        generate(spec)
+    (error,) = caught.value.diagnostics
+    assert "rowwise: takes the tunables `threads` and `rows`, not a block or step" in error.notes
+    assert len(set(error.notes)) == len(error.notes)

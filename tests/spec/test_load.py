@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+from cugen.kernel import generate
 from cugen.spec.diagnostics import Diagnostic, SpecError
 from cugen.spec.load import load, load_all, load_text
 from cugen.spec.model import Spec
@@ -54,6 +55,26 @@ def test_a_file_gives_its_spec_and_names_itself(file: Path) -> None:
     assert (spec.kernel, spec.file, spec.text, spec.dependencies) == ("scale", "scale.yaml", TEXT, (str(file),))
     assert load(str(file)) == spec
     assert load_all(file) == (spec,)
+
+
+def test_an_empty_path_is_told_as_such() -> None:
+    with pytest.raises(SpecError, match="the path of a spec is empty"):
+        load("")
+
+
+def test_a_finding_of_the_planner_names_the_path_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "kernels" / "scale.yaml"
+    path.parent.mkdir()
+    path.write_text(TEXT + "schedule: {family: scan}\n")
+    with pytest.raises(SpecError) as caught:
+        generate(load(path))
+    assert [(d.code, d.file) for d in caught.value.diagnostics] == [("CG2102", str(path))]
+
+
+def test_a_long_value_of_a_variant_is_shortened(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_text(TEXT.replace("params:", f"variants: {{q: [{'x' * 90}]}}\nparams:").replace("N: 8", "N: Q"))
+    assert {note for d in caught.value.diagnostics for note in d.notes} == {f"in the variant q = {'x' * 39}…"}
 
 
 def test_a_text_of_several_lines_is_a_spec(file: Path) -> None:

@@ -223,8 +223,9 @@ def _check(
     args: argparse.Namespace,
 ) -> int:
     texts = [result.texts for result in generated.made]
-    stale = [difference for made in texts for difference in files.differences(args.output, made, options.suffixes)]
-    stale += [difference for file in others for difference in files.file_differences(file)]
+    with files_of_the_user():
+        stale = [difference for made in texts for difference in files.differences(args.output, made, options.suffixes)]
+        stale += [difference for file in others for difference in files.file_differences(file)]
     for file in others:
         if file.reserve:
             note(f"{file.path}: {file.reserve}", quiet=args.quiet)

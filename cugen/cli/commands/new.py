@@ -32,6 +32,9 @@ def execute(args: argparse.Namespace) -> int:
     if args.name is None:
         raise wrong_call("no name is given", "write `cugen new NAME`; `cugen new --list` describes the examples")
     if problem := kernel_name_problem(args.name):
+        stem = args.name.removesuffix(".yaml")
+        if stem != args.name and kernel_name_problem(stem) is None:
+            raise wrong_call(f"`{args.name}` is the name of a file, not of a kernel", f"write `cugen new {stem}`")
         raise wrong_call(f"invalid kernel name `{args.name}`: {problem[0]}", problem[1])
     text = _starter(args.name) if args.example is None else _example(args.example, args.name)
     path = Path(f"{args.name}.yaml")

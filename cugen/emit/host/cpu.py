@@ -53,7 +53,7 @@ def cpu_path(source: Path, folder: Path | None = None) -> Path:
 
 def cpu_text(source: Path) -> str:
     """C++ text for a generated .cu. NotGenerated for another file, OSError where it can't be read."""
-    text = source.read_text(encoding="utf-8")
+    text = source.read_bytes().decode(errors="replace")  # another file may have any bytes: it is told to be one
     before, guard, launcher = text.partition(_GUARD)
     if not guard:
         raise NotGenerated(f"{source} has no launcher: it isn't a .cu that cugen wrote")

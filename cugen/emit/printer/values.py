@@ -129,11 +129,8 @@ class ValuePrinter:
         raise TypeError(f"not a value of a plan: {expr!r}")
 
     def _literal(self, value: int | float | bool, dtype: DType) -> tuple[str, int]:
-        if dtype == INT64 and fits((int(value), int(value)), INT32):
-            text = str(int(value))
-        else:
-            text = literal(value, dtype)
-        return self._checked(text)
+        is_narrow = dtype == INT64 and fits((int(value), int(value)), INT32)
+        return self._checked(literal(value, INT32 if is_narrow else dtype))
 
     def _checked(self, text: str) -> tuple[str, int]:
         """A name or literal; collects the header it needs."""

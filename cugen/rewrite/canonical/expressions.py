@@ -5,6 +5,7 @@ becomes
     y[i] = sum(x[i, p, q], p, q)
 Neutral elements are left out where no bit of a result changes, subscripts that equal an index, as those of windows of
 one element do, become that index unless it may be longer than the dimension, and nested reductions of one kind are one.
+The quotient of an index by more than it reaches is 0, as the group `k // (K // G)` of a channel is where G is 1.
 Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
 Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for, without
 those that hold for all values of the indices; conditions on other indices are a choice round a sum.
@@ -88,13 +89,22 @@ class _Scope:
                 return False
         if any(node.dtype != INT64 or isinstance(node, Read) for side in (low, high) for node in walk(side)):
             return False
+        difference = affine_form(high, self.params) - affine_form(low, self.params)
+        return self._is_nonnegative(difference - int(condition.name in ("lt", "gt")))
+
+    def is_remainder(self, dividend: Expr, divisor: Expr) -> bool:
+        """Whether an integer is proved to be at least 0 and less than another one for all values of the indices."""
+        if any(node.dtype != INT64 or isinstance(node, Read) for side in (dividend, divisor) for node in walk(side)):
+            return False
+        form = affine_form(dividend, self.params)
+        return self._is_nonnegative(form) and self._is_nonnegative(affine_form(divisor, self.params) - form - 1)
+
+    def _is_nonnegative(self, form: AffineForm) -> bool:
         facts = []
         for index, extent in self.extents.items():
             value = atom_form(Variable(index))
             facts += [value, affine_form(extent, self.params) - value - 1]
-        difference = affine_form(high, self.params) - affine_form(low, self.params)
-        is_strict = condition.name in ("lt", "gt")
-        return is_provably_nonnegative(difference - int(is_strict), facts, self.params)
+        return is_provably_nonnegative(form, facts, self.params)
 
 
 def _statement(statement: Statement, scope: _Scope) -> Statement:
@@ -130,6 +140,12 @@ def _value(expr: Expr, scope: _Scope) -> Expr:
             return x
         case Op(name="mul" | "add" as name, args=(neutral, x)) if _is_neutral(name, neutral):
             return x
+        case Op(name="floordiv", args=(a, b)) if expr.dtype == INT64 and scope.is_remainder(a, b):
+            return Const(0, INT64)
+        case Op(name="mod", args=(a, b)) if expr.dtype == INT64 and scope.is_remainder(a, b):
+            return a
+        case Op(name="mul", args=args) if Const(0, INT64) in args and not any(isinstance(n, Read) for n in walk(expr)):
+            return Const(0, INT64)
         case Op(name="neg", args=(Op(name="neg", args=(x,)),)) if x.dtype == expr.dtype:
             return x
         case Op(name="not", args=(condition,)):

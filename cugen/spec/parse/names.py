@@ -31,7 +31,7 @@ def kernel_name_problem(name: str) -> tuple[str, str] | None:
         return "it is a keyword of C or C++", f"call it `{name}_kernel`"
     if c_names.is_in_headers(name):
         return "CUDA or the C library declares this name", f"call it `{name}_kernel`"
-    if name in c_names.GENERATED:
+    if c_names.is_taken(name):
         return "generated files declare this name", f"call it `{name}_kernel`"
     if len(name) > MAX_NAME:
         return f"it has {len(name)} characters; at most {MAX_NAME} are allowed", "shorten it"

@@ -47,6 +47,8 @@ def test_a_file_that_cugen_did_not_write_is_refused(cli, kernel):
     strange.write_text("__global__ void f() {}\n")
     answer = cli("cpu", strange)
     assert (answer.status, "isn't a .cu that cugen wrote" in answer.err) == (2, True)
+    strange.write_bytes(b"\xff\xfe")
+    assert "isn't a .cu that cugen wrote" in cli("cpu", strange).err
     assert cli("cpu", kernel.with_name("absent.cu")).status == 2
     kernel.with_suffix(".json").write_text("[]")
     assert "isn't the manifest" in cli("cpu", kernel).err

@@ -86,6 +86,13 @@ def test_a_missing_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> Non
     assert gate().status == 0
 
 
+def test_a_folder_in_place_of_a_file_is_a_wrong_call(gate: Callable[[], Any], tmp_path: Path) -> None:
+    (tmp_path / "kernels" / "scale.cu").unlink()
+    (tmp_path / "kernels" / "scale.cu").mkdir()
+    answer = gate()
+    assert (answer.status, answer.err) == (2, "error: kernels/scale.cu: Is a directory\n")
+
+
 def test_files_of_a_deleted_spec_are_orphans(gate: Callable[[], Any], tmp_path: Path) -> None:
     (tmp_path / "specs" / "other.yaml").unlink()
     answer = gate()

@@ -57,7 +57,7 @@ def test_a_refused_spec_is_told_too_and_nothing_is_written(cli: Cli, specs: list
     specs[2].write_text(specs[2].read_text().replace("family: direct", "family: tiled"))
     answer = cli("generate", *specs, "-o", tmp_path / "out")
     assert answer.status == 2
-    assert answer.err.index("internal error") < answer.err.index("--> c.yaml:")
+    assert answer.err.index("internal error") < answer.err.index(f"--> {specs[2]}:")
     assert not (tmp_path / "out").exists()
 
 

@@ -119,6 +119,11 @@ def test_a_name_that_no_kernel_can_have_writes_nothing(cli: Cli, here: Path, nam
     assert list(here.iterdir()) == []
 
 
+def test_the_name_of_a_file_is_answered_with_that_of_the_kernel(cli: Cli, here: Path) -> None:
+    answer = cli("new", "mine.yaml")
+    assert (answer.status, "write `cugen new mine`" in answer.err) == (2, True)
+
+
 def test_an_unknown_example_is_answered_with_the_known_ones(cli: Cli, here: Path) -> None:
     answer = cli("new", "mine", "--from", "matmul_tild")
     assert answer.status == 2

@@ -216,6 +216,12 @@ def test_a_choice_of_truth_values_is_a_conjunction_or_a_disjunction():
     assert new_printer().print(Select(a, Const(True, BOOL), both, BOOL)) == "a || (b && c)"
 
 
+def test_the_least_int_is_an_int_in_c():
+    """`-2147483648` is a `long`, for which `max` beside an int is ambiguous."""
+    greater = Op("maximum", (Const(-(2**31), INT64), Const(7, INT64)), INT64)
+    assert new_printer().print(greater) == "max((-2147483647 - 1), 7)"
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_trees_have_the_references_values(batch, seed):

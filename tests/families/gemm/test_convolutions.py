@@ -36,6 +36,13 @@ def test_a_copy_computes_the_indices_that_m_and_k_are_fused_from(made):
     assert "&x[((n * H0 + i0_in) * H1 + i1_in) * 5 + c]" in kernel.source
 
 
+def test_an_index_may_have_the_name_of_a_moved_one(made):
+    text = Convolution(is_last=True, weights="ktc").text
+    kernel = made(re.sub(r"\br0\b", "i0_in", text))
+    assert line(kernel, "const int i0_in = ") == "const int i0_in = i0_in_r1_c / 15;"
+    assert line(kernel, "const int i0_in_ = ") == "const int i0_in_ = i0 + i0_in - 1;"
+
+
 def test_elements_outside_are_filled_with_zeros_by_the_copy(made):
     kernel = made(Convolution(channels=8, is_last=True, weights="ktc").text)
     assert "i0_in >= 0 && i0_in < H0 && i1_in >= 0 && i1_in < H1" in kernel.source

@@ -16,8 +16,8 @@ SHAPES = {"x": "[M, N], dtype: float32", "k": "[M, N], dtype: int32", "y": "[M],
 def spec_of(compute: str):
     """The spec of a statement over `x` (or the integers `k`) into `y`, or into all of `x`."""
     arrays = [f"  {name}: {{shape: {shape}}}" for name, shape in SHAPES.items() if f"{name}[" in compute]
-    indices = ["indices: {j: N}"] if "j // S" in compute else []
-    lines = ["cugen: 1", "kernel: f", "params: {M: 6, N: 8, S: 4}", "arrays:", *arrays, *indices]
+    indices = ["indices: {j: N}"] if "j // S" in compute or "j + i" in compute else []
+    lines = ["cugen: 1", "kernel: f", "params: {M: 6, N: 8, S: 4, G: 1}", "arrays:", *arrays, *indices]
     (spec,) = load_text("\n".join([*lines, f"compute: {compute}"]))
     return spec
 
@@ -34,6 +34,8 @@ def value_of(spec):
         ("sum(x[i * 1 + 1 - 1, j], j) - 0", "sum(x[i, j], j)"),
         ("sum(- -x[i, j], j) ** 1", "sum(x[i, j], j)"),
         ("sum(x[i, j // S * S + j % S], j)", "sum(x[i, j], j)"),
+        ("sum(x[i // (M // G) * (N // G) + i, j], j)", "sum(x[i, j], j)"),
+        ("sum(x[i % M, (j + i // (2 * M)) % (N + G)], j)", "sum(x[i, j], j)"),
         ("max(max(x[p, j], j), p) + x[i, 0]", "max(x[p, j], p, j) + x[i, 0]"),
         ("sum(sum(x[p, j], j, where=j > p), p) * x[i, 0]", "sum(x[p, j], p, j, where=j > p) * x[i, 0]"),
         ("sum(x[i, j] if j <= i else 0.0, j)", "sum(x[i, j], j, where=j <= i)"),

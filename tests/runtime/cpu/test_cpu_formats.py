@@ -36,6 +36,12 @@ extern "C" __global__ void narrow(const float* in, __half* h, __nv_bfloat16* b, 
   y[i] = __nv_fp8_e5m2(in[i]);
 }
 
+extern "C" __global__ void whole(const long long* in, const unsigned long long* u, __nv_fp8_e4m3* x,
+                                 __nv_fp8_e5m2* y) {
+  x[threadIdx.x] = __nv_fp8_e4m3(in[threadIdx.x]);
+  y[threadIdx.x] = __nv_fp8_e5m2(u[threadIdx.x]);
+}
+
 extern "C" __global__ void arithmetic(const __half* a, const __half* b, __half* out, int n) {
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
@@ -128,6 +134,16 @@ def test_conversions_round_to_nearest_even_and_float8_saturates(make_job):
         same_bits(got["b"].view(ml_dtypes.bfloat16), values.astype(ml_dtypes.bfloat16))
         same_bits(got["x"].view(E4M3), np.clip(values, -448, 448).astype(E4M3))
         same_bits(got["y"].view(E5M2), np.clip(values, -57344, 57344).astype(E5M2))
+
+
+def test_integers_of_64_bits_become_float8(make_job):
+    values = np.array([0, 1, -3, 17, 27, 447, 449, -(2**63), 2**63 - 1], np.int64)
+    arrays = {"in": values, "u": np.abs(values.astype(np.float64)).astype(np.uint64)}
+    arrays |= {name: np.zeros(len(values), np.uint8) for name in ("x", "y")}
+    launches = (("whole", tuple(arrays)),)
+    got = run(make_job(CONVERSIONS, arrays, outputs=("x", "y"), block=(len(values), 1, 1), launches=launches))
+    same_bits(got["x"].view(E4M3), np.clip(values, -448, 448).astype(E4M3))
+    same_bits(got["y"].view(E5M2), np.clip(arrays["u"], 0, 57344).astype(E5M2))
 
 
 @pytest.mark.sampled(2)

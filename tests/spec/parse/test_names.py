@@ -49,6 +49,6 @@ def test_functions_and_types_leave_their_names_to_the_user(name: str) -> None:
     assert name_problem(name) is None
 
 
-@pytest.mark.parametrize("name", ["norm", "random", "max", "cudaMalloc", "minimum", "stream", "EOF"])
+@pytest.mark.parametrize("name", ["norm", "random", "max", "cudaMalloc", "minimum", "stream", "EOF", "CUGEN_LOAD"])
 def test_a_kernel_cannot_have_a_name_that_its_file_or_the_headers_need(name: str) -> None:
     assert kernel_name_problem(name) is not None

@@ -102,7 +102,7 @@ def _moved(arrays: Iterable[ArrayText]) -> str:
 
 def _sizes(spec: Spec) -> dict[str, int]:
     """Values of all params. SpecError (CG2401) where a dynamic one has no default."""
-    report = Reporter(spec.file, spec.text)
+    report = Reporter(spec.path, spec.text)
     values = {}
     for param in spec.params:
         value = param.default if param.value is None else param.value

@@ -36,7 +36,7 @@ class _NotSplit(Exception):
 def make_split(spec: Spec, manifest: Manifest, params: Mapping[str, int]) -> Split:
     """How the work is split, with these values of all params. SpecError (CG2402) where it can't be, with a reason for
     each dynamic param."""
-    report = Reporter(spec.file, spec.text)
+    report = Reporter(spec.path, spec.text)
     candidates = [param for param in spec.params if param.is_dynamic]
     for param in candidates:
         try:

@@ -70,7 +70,8 @@ class WindowSource:
             moves = bool(free_indices(sub)) and not isinstance(sub, IndexValue)
             if moves and self._inside((subscript,), (extent,)).terms:
                 values = bounds(subscript, self.lowering.ranges)
-                definitions.append(self._define(f"{self._moving(sub)}_in", subscript, values))
+                moving = self._moving(sub)
+                definitions.append(self._define(f"{moving}_in", subscript, values, f"{moving} inside"))
                 subscript = definitions[-1].index.symbol
             subscripts.append(subscript)
         return Location(tuple(definitions), tuple(subscripts), self._inside(tuple(subscripts), self.array.shape))
@@ -95,12 +96,14 @@ class WindowSource:
         names: Iterator[str] = (i.name for parts in self.window.parts.values() for i, _ in parts)
         return next(name for name in names if name in free_indices(sub))
 
-    def _define(self, hint: str, definition: Integer, values: Range) -> Define:
-        index = Index(self._name(hint), definition, values)
+    def _define(self, hint: str, definition: Integer, values: Range, key: str = "") -> Define:
+        index = Index(self._name(hint, key), definition, values)
         self.lowering.ranges[index.symbol] = values
         return Define(index)
 
-    def _name(self, hint: str) -> str:
-        if hint not in self._names:
-            self._names[hint] = self.lowering.names.allocate(hint)
-        return self._names[hint]
+    def _name(self, hint: str, key: str = "") -> str:
+        """The name of what all copies compute alike. `key`: of what is no index, which may have the hint itself."""
+        key = key or hint
+        if key not in self._names:
+            self._names[key] = self.lowering.names.allocate(hint)
+        return self._names[key]

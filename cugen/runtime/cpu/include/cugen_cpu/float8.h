@@ -18,6 +18,8 @@ enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
     CUGEN_INLINE explicit name(__nv_bfloat16 value) : name(float(value)) {}                               \
     CUGEN_INLINE explicit name(int value) : name(static_cast<double>(value)) {}                           \
     CUGEN_INLINE explicit name(unsigned int value) : name(static_cast<double>(value)) {}                  \
+    CUGEN_INLINE explicit name(long long value) : name(static_cast<float>(value)) {}                      \
+    CUGEN_INLINE explicit name(unsigned long long value) : name(static_cast<float>(value)) {}             \
     CUGEN_INLINE explicit operator float() const { return cugen::decode(format, __x); }                   \
     CUGEN_INLINE explicit operator double() const { return cugen::decode(format, __x); }                  \
     CUGEN_INLINE explicit operator __half() const { return __half(cugen::decode(format, __x)); }          \
