@@ -24,7 +24,7 @@ _WORD = 0xFFFFFFFF
 _REGISTER = re.compile(r"^([-~])?(U?R)(\d+|Z)(?:\.(?:reuse|64|U32))*$")
 _PREDICATE = re.compile(r"^(!)?(U?P)(\d+|T)$")
 _BANK = re.compile(r"^([-~])?c\[0x0\]\[(0x[0-9a-f]+)\](?:\.64)?$")
-_CONTROL = ("BAR", "BSSY", "BSYNC", "CCTL", "DEPBAR", "ERRBAR", "LDGDEPBAR", "MEMBAR", "WARPSYNC")
+_CONTROL = ("BAR", "BREAK", "BSSY", "BSYNC", "CCTL", "DEPBAR", "ERRBAR", "LDGDEPBAR", "MEMBAR", "WARPSYNC")
 _SUM_REGISTERS = {"DMMA": 8, "HMMA": 4, "IMMA": 4, "QMMA": 4}  # that an MMA writes at most
 _FLOATS = re.compile(
     r"D(ADD|FMA|MNMX|MUL)|F(ADD|FMA|MNMX|MUL|SEL)|H(ADD2|FMA2|MNMX2|MUL2)|F2F|F2FP|F2I|I2F|I2FP|MUFU|PRMT"

@@ -93,10 +93,13 @@ class _Scope:
         return self._is_nonnegative(difference - int(condition.name in ("lt", "gt")))
 
     def is_remainder(self, dividend: Expr, divisor: Expr) -> bool:
-        """Whether an integer is proved to be at least 0 and less than another one for all values of the indices."""
+        """Whether an integer is proved to be at least 0 and less than another one for all values of the indices. Those
+        of a single value alone are left, as loops over them are."""
         if any(node.dtype != INT64 or isinstance(node, Read) for side in (dividend, divisor) for node in walk(side)):
             return False
         form = affine_form(dividend, self.params)
+        if form.terms and all(self.is_zero(atom) for atom, _ in form.terms):
+            return False
         return self._is_nonnegative(form) and self._is_nonnegative(affine_form(divisor, self.params) - form - 1)
 
     def _is_nonnegative(self, form: AffineForm) -> bool:
