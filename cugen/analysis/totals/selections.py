@@ -10,7 +10,7 @@ Counted at once, it repeats after `n` values of i only, and those of several dim
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import gcd
@@ -71,18 +71,22 @@ class Part:
 def parts_by_selection(site: Countable) -> list[Part]:
     """The parts, in the order of their counters' values; the whole domain where nothing is to be selected, or with a
     Choice, whose counters `enumerated` replaces."""
-    whole = Part(site.offset, site.counters, site.predicates, site.opaque)
+    return _parts(Part(site.offset, site.counters, site.predicates, site.opaque), _split, _MAX_PARTS)
+
+
+def _parts(whole: Part, split: Callable[[Part], list[Part] | None], max_parts: int) -> list[Part]:
+    """The domain, split again and again, while there are fewer parts than so many."""
     if any(expression.has(Choice) for expression in whole.expressions):
         return [whole]
     pending = [whole]
     done: list[Part] = []
     while pending:
         part = pending.pop(0)
-        split = _split(part) if len(pending) + len(done) < _MAX_PARTS else None
-        if split is None:
+        parts = split(part) if len(pending) + len(done) < max_parts else None
+        if parts is None:
             done.append(part)
         else:
-            pending[:0] = split
+            pending[:0] = parts
     return done
 
 
@@ -153,18 +157,7 @@ def _range(part: Part, counter: Counter, first: int, count: int) -> Part:
 def parts_by_quotient(whole: Part, block: tuple[int, int, int]) -> list[Part]:
     """The parts, in the order of their counters' values. Values of a counter at which lanes differ in the quotient stay
     a part with it. The whole domain with a Choice, whose counters `enumerated` replaces."""
-    if any(expression.has(Choice) for expression in whole.expressions):
-        return [whole]
-    pending = [whole]
-    done: list[Part] = []
-    while pending:
-        part = pending.pop(0)
-        split = _split_by_quotient(part, block) if len(pending) + len(done) < _MAX_QUOTIENT_PARTS else None
-        if split is None:
-            done.append(part)
-        else:
-            pending[:0] = split
-    return done
+    return _parts(whole, lambda part: _split_by_quotient(part, block), _MAX_QUOTIENT_PARTS)
 
 
 def _split_by_quotient(part: Part, block: tuple[int, int, int]) -> list[Part] | None:
