@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input d83e0c1828a3126e, text 7b2e0cad0d01eb21.
+// Input f74ff820e62a12c0, text 3b12a689162ec5a8.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input d83e0c1828a3126e, text 07100f1338676c8a.
+// Input f74ff820e62a12c0, text 41a97667a0d82a99.
