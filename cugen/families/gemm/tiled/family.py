@@ -60,6 +60,9 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
+    def is_contraction(request: Request) -> bool:
+        return is_taken_by_others(request) or FAMILY.takes(request)
+
     def is_faster_separated(request: Request) -> bool:
         is_faster = _is_long(single) or _leaves_sms_idle(single) or gemm.uses_tensor_cores(request)
         return is_faster and is_taken_by_others(request)
@@ -84,7 +87,7 @@ def split(single: Single) -> Steps | None:
         or with_stored_operands(single, is_taken)
         or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
         or (with_separate_products(single, is_faster_separated, with_stored) if is_tiled else None)
-        or (None if is_tiled or is_placed else with_separate_products(single, is_taken_by_others, with_stored))
+        or (None if is_tiled or is_placed else with_separate_products(single, is_contraction, with_stored))
         or separated(single, is_taken_by_others, with_stored)
     )
 
