@@ -8,24 +8,23 @@ A sum of several products, as that of complex numbers is, may be such reductions
     y[m, n] = sum(a[m, k, 0] * b[k, n, 0] - a[m, k, 1] * b[k, n, 1], k)
 is
     y[m, n] = sum(a[m, k, 0] * b[k, n, 0], k) - sum(a[m, k, 1] * b[k, n, 1], k)
-and sum(a[m, k] * b[k, n] + c[n], k) is sum(a[m, k] * b[k, n], k) + K * c[n].
+and so are other terms: sum(a[m, k] * b[k, n] + c[k], k) is sum(a[m, k] * b[k, n], k) + sum(c[k], k).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import reduce
 from math import prod
 
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.sums.factors import with_outer_factors
+from cugen.rewrite.sums.invariant_terms import sum_of, total_of
 from cugen.rewrite.temporaries import Temporary, last_request, last_single, steps_of, temporary
-from cugen.spec.expressions import Expr, Op, Reduce, children, free_indices
+from cugen.spec.expressions import Expr, Reduce, children, free_indices
 from cugen.spec.model import Schedule
-from cugen.spec.rewriting import converted, rebuild, replaced
+from cugen.spec.rewriting import rebuild, replaced
 from cugen.spec.separate_terms import Term, is_product, separate_terms
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # of each product, which take longer than a launch and a temporary (heuristic)
@@ -38,16 +37,8 @@ def separated(
     """The steps; None where no choice of the last reduction gives a statement that a GEMM `takes`, or takes once an
     operand is stored: `stores`."""
     reductions = tuple(dict.fromkeys(_outermost(single.statement.value)))
-    is_left = single.schedule == Schedule() and not single.is_specialised(single.request())
-    return _steps_of_each(reductions, single, takes, stores) if is_left and len(reductions) > 1 else None
-
-
-def _steps_of_each(
-    reductions: tuple[Reduce, ...],
-    single: Single,
-    takes: Callable[[Request], bool],
-    stores: Callable[[Single], Steps | None],
-) -> Steps | None:
+    if single.schedule != Schedule() or len(reductions) < 2 or single.is_specialised(single.request()):
+        return None
     names = {index.name for index in single.statement.indices}
     for last in reductions:
         stored = [reduction for reduction in reductions if reduction != last]
@@ -72,11 +63,7 @@ def with_separate_products(
     terms = prod(map(single.context.max_extent, (*statement.indices, *(i for r in sums[:1] for i in r.indices))))
     if separate.value == statement.value or terms < _MIN_MULTIPLY_ADDS:
         return None
-    separate_single = replace(single, statement=separate)
-    match tuple(dict.fromkeys(_outermost(separate.value))):
-        case (product,) if single.schedule == Schedule():
-            return _steps_of_each((product,), separate_single, takes, stores)
-    return separated(separate_single, takes, stores)
+    return separated(replace(single, statement=separate), takes, stores)
 
 
 def _of_one_product(expr: Expr) -> Expr:
@@ -84,36 +71,10 @@ def _of_one_product(expr: Expr) -> Expr:
     if not isinstance(expr, Reduce):
         return rebuild(expr, _of_one_product)
     names = frozenset(index.name for index in expr.indices)
-    together: dict[frozenset[str], list[Term]] = {}
-    total: Expr | None = None
+    sums: dict[object, list[Term]] = {}
     for term in separate_terms(expr):
-        if is_product(term.expr, names):
-            total = _plus(total, replace(term, expr=_sum_of(term.expr, expr)))
-        else:
-            together.setdefault(free_indices(term.expr), []).append(term)
-    for terms in together.values():
-        first, *others = sorted(terms, key=lambda term: term.is_negative)
-        value = reduce(_plus, (replace(o, is_negative=o.is_negative != first.is_negative) for o in others), first.expr)
-        total = _plus(total, replace(first, expr=_sum_of(value, expr)))
-    return expr if total is None else total
-
-
-def _plus(total: Expr | None, term: Term) -> Expr:
-    if total is None:
-        return Op("neg", (term.expr,), term.expr.dtype) if term.is_negative else term.expr
-    return Op("sub" if term.is_negative else "add", (total, term.expr), total.dtype)
-
-
-def _sum_of(term: Expr, whole: Reduce) -> Expr:
-    """The sum of a term of another: a multiple of one that is the same throughout."""
-    if whole.where is None and not free_indices(term) & {index.name for index in whole.indices}:
-        count = reduce(_times, (converted(index.extent, whole.dtype) for index in whole.indices))
-        return _times(count, term)
-    return with_outer_factors(replace(whole, body=term))
-
-
-def _times(a: Expr, b: Expr) -> Expr:
-    return Op("mul", (a, b), a.dtype)
+        sums.setdefault(term if is_product(term.expr, names) else free_indices(term.expr), []).append(term)
+    return total_of([sum_of(terms, expr) for terms in sums.values()]) if len(sums) > 1 else expr
 
 
 def _outermost(expr: Expr) -> Iterator[Reduce]:

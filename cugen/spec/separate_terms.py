@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from cugen.spec.expressions import Expr, Op, Reduce, free_indices, walk
 
@@ -18,8 +19,7 @@ class Term:
 
 
 def separate_terms(node: Reduce) -> tuple[Term, ...]:
-    """The terms of a sum that has a product of two operands with different indices among them; none if it has not, or
-    no other term: no GEMM would be left then."""
+    """The terms of a sum with a product among them, which a GEMM might sum; none if it has not, or no other term."""
     if node.kind != "sum" or node.body.dtype != node.dtype:
         return ()
     terms = tuple(_terms(node.body, node, is_negative=False))
@@ -28,10 +28,22 @@ def separate_terms(node: Reduce) -> tuple[Term, ...]:
 
 
 def is_product(expr: Expr, summed: frozenset[str]) -> bool:
-    """Whether operands that depend on `summed` indices, and on different others, are multiplied in an expression."""
-    products = (node.args for node in walk(expr) if isinstance(node, Op) and node.name == "mul")
-    pairs = ((free_indices(a), free_indices(b)) for a, b in products)
-    return any(a & summed and b & summed and a != b for a, b in pairs)
+    """Whether operands are multiplied in an expression that depend on `summed` indices, and on one each that the other
+    doesn't depend on, as those of a GEMM."""
+    for node in walk(expr):
+        operands = [names for factor in _factors(node) if (names := free_indices(factor)) & summed]
+        if any(a - b and b - a for a, b in combinations(operands, 2)):
+            return True
+    return False
+
+
+def _factors(expr: Expr) -> Iterator[Expr]:
+    match expr:
+        case Op(name="mul", args=(left, right)):
+            yield from _factors(left)
+            yield from _factors(right)
+        case _:
+            yield expr
 
 
 def _terms(expr: Expr, node: Reduce, *, is_negative: bool) -> Iterator[Term]:

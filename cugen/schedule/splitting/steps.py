@@ -148,7 +148,7 @@ def _split_all(
         unsplittable.update({target_of(step): None for step in steps.statements if step.target not in steps.again})
         origins.update({array.name: origin for array in steps.temporaries})
         queue = [*((step, origin) for step in steps.statements), *queue]
-    if tuple(statements) == spec.statements:
+    if not temporaries:
         return spec, origins
     statements = _with_adjacent_steps(statements, {array.name: None for array in temporaries})
     schedules = (*spec.schedules, *step_schedules)
