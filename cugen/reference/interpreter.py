@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,8 +14,8 @@ from cugen.reference.filtering import filtered
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.scope import Scope
 from cugen.reference.storage import Values, format_of, store, working_dtype
-from cugen.reference.sums.contraction import conjuncts, contract, multiply, split
-from cugen.reference.sums.outer_factors import factored
+from cugen.reference.sums.contraction import conjuncts, contract, factors_of, multiply, split
+from cugen.reference.sums.outer_factors import factored, without_scales
 from cugen.reference.sums.reductions import (
     Sum,
     argument_of_extremum,
@@ -214,7 +215,7 @@ class Interpreter:
             channels = tuple(integer(index.extent, self.params) for index in convolution.channels)
             is_tf32 = self.precision.tf32
             return total, with_winograd(result, convolution, scope, channels, self.evaluate, tf32=is_tf32)
-        return total, self._with_factors_outside(node, scope, total, result)
+        return total, self._with_scales_outside(node, scope, self._with_factors_outside(node, scope, total, result))
 
     def _sum_of_terms(self, node: Reduce, terms: tuple[Term, ...], scope: Scope) -> Tracked:
         """The result of a sum with its terms in any order, or summed apart, where tensor cores may multiply."""
@@ -252,6 +253,18 @@ class Interpreter:
         product = self.evaluate(split_off.product, scope)
         gap = deviation(result.value, product.value) + product.slack
         return replace(result, bound=np.maximum(result.slack, np.where(may_overflow, gap, 0.0)))
+
+    def _with_scales_outside(self, node: Reduce, scope: Scope, result: Tracked) -> Tracked:
+        """The result of a sum, any number where a sum of its terms without the factors of groups may overflow."""
+        if (unscaled := without_scales(node)) is None:
+            return result
+        limit, (inner, extents) = format_of(node.dtype).overflow, self._bound(node.indices, scope)
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = (np.max(np.abs(self.evaluate(f, inner).value), initial=0) for f in factors_of(unscaled))
+            if math.prod(map(float, largest)) * math.prod(extents) < limit:
+                return result
+            magnitude = self._sum(unscaled, scope)[0].magnitude
+        return replace(result, bound=np.where(magnitude < limit, result.slack, np.inf))
 
     def _reduce_chunk(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:
         body, where = self._terms(node, chunk)

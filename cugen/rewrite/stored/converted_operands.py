@@ -45,6 +45,7 @@ _MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than
 _MAX_BYTES = 1 << 29
 _NARROW_BITS, _WIDE_BITS = 8, 16
 _MAX_INTEGER = 1 << 8  # up to which a float of 16 bits holds all integers, as it does all numbers of 8 bits
+_MAX_FLOAT16_INTEGER = 1 << 11  # up to which float16 does
 
 
 def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request], bool]) -> Steps | None:
@@ -152,8 +153,8 @@ def _type_of(value: Expr, single: Single) -> DType | None:
     if not any(isinstance(node, Read) for node in walk(value)):
         return None
     ends = _integer_range(value)
-    if ends is not None and max(map(abs, ends)) <= _MAX_INTEGER:
-        return INT8
+    if ends is not None:
+        return INT8 if max(map(abs, ends)) <= _MAX_INTEGER else FLOAT16
     if not isinstance(value, Cast):
         return _stored_type(value, single)
     return value.arg.dtype if value.arg.dtype.bits < value.dtype.bits else value.dtype
@@ -175,7 +176,7 @@ def _integer_range(value: Expr) -> tuple[int, int] | None:
             ends = sides[0][0] + low, sides[0][1] + high
         case _:
             return None
-    return ends if max(map(abs, ends)) <= _MAX_INTEGER else None
+    return ends if max(map(abs, ends)) <= _MAX_FLOAT16_INTEGER else None
 
 
 def _stored_type(expr: Expr, single: Single) -> DType | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.scales import Scales, group_lengths
@@ -30,8 +29,7 @@ from cugen.spec.expressions import Const, Expr, Index, IndexValue, Local, Op, Se
 from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import BOOL, FLOAT32
 
-_LARGEST = {"float16": 65504, "float8_e4m3": 448, "float8_e5m2": 57344}  # numbers of a type
-_MAX_SUM = 1 << 127  # of terms of both signs, below the largest float32
+_WIDEST = 16  # bits of operands; tf32 has twice as many k-tiles, whose sums would be promoted
 _SPACES = (None, "global", "readonly")  # of arrays that hold scales
 
 
@@ -76,9 +74,8 @@ def scale_refusals(contraction: Contraction, scales: Scales, block_k: int) -> It
     """Why consumers can't multiply the sums of k-tiles by the scales."""
     if scales.length % block_k:
         yield Refusal(f"has scales of groups of a multiple of {block_k} terms, not of {scales.length}")
-    largest = [_LARGEST.get(operand.array.dtype.name) for operand in contraction.operands]
-    if None in largest or scales.length * prod(value or 0 for value in largest) >= _MAX_SUM:
-        yield Refusal("has scales of operands of 8 bits or float16, whose sums without them can't overflow")
+    if any(operand.array.dtype.bits > _WIDEST for operand in contraction.operands):
+        yield Refusal(f"has scales of operands of up to {_WIDEST} bits")
     if any(factor.is_divisor for factor in scales.factors):
         yield Refusal("multiplies by scales, and divides by none: by 0 a sum would differ from that of the quotients")
     names = {index.name for index in contraction.indices}
