@@ -7,8 +7,8 @@ becomes
 Both 16-bit floats hold all numbers of 8 bits, tf32 those of 16-bit floats, float64 those of 32: products and sums are
 those of the types as they are written. float8 is stored in float16 where tensor cores don't take it, and operands are
 in float32 where the spec allows tf32. The operand may be computed of 8-bit integers, as those of two in a byte are.
-Conditions of two matrices that are counted, `sum(a[m, k] and b[k, n], k)`, are stored in int8, as 0 and 1, whose
-products are those of tensor cores.
+Conditions of two matrices that are counted, `sum(a[m, k] and b[k, n], k)` or as a product of bools, are stored in int8,
+as 0 and 1, whose products are those of tensor cores.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
         matrices = {value: _matrix(value, indices, dtype, single, taken) for value, indices in dimensions.items()}
         reads: dict[Expr, Expr] = {value: matrix.read for value, matrix in matrices.items()}
         product = replaced(statement.value, reads.get)
-        steps = steps_of([*matrices.values()], replace(statement, value=product))
+        steps = steps_of([*matrices.values()], replace(statement, value=product), splits_last=True)
         return steps if uses_tensor_cores(last_request(single, steps)) else None
     return None
 
@@ -87,13 +87,15 @@ def _conditions(reduction: Reduce) -> tuple[Expr, Expr] | None:
     """The conditions of two matrices of which a reduction counts the terms with both, or tests that there are any."""
     body = reduction.body
     if reduction.kind == "sum":
-        if not isinstance(body, Cast) or not reduction.dtype.is_integer:
+        if not reduction.dtype.is_integer:
             return None
-        body = body.arg
+        body = body.arg if isinstance(body, Cast) else body
     match body:
         case Select(condition=first, then=second, orelse=Const(value=False)) if second.dtype == BOOL:
             return first, second
         case Op(name="and", args=(first, second)):
+            return first, second
+        case Op(name="mul", args=(Cast(arg=first), Cast(arg=second))) if first.dtype == second.dtype == BOOL:
             return first, second
     return None
 
