@@ -408,9 +408,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
                 tma_store_2d(&C_map, &c_tile[warpgroup][chunk][0][0], n0 + 32 * chunk, m0 + 64 * warpgroup);
             }
             tma_store_commit();
-        }
-
-        if (thread_of_warpgroup == 0) {
             tma_store_wait_read<0>();
         }
     }
