@@ -62,7 +62,7 @@ def match(request: Request) -> Match | Refusals:
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
     if contraction.scales is not None:
-        reasons += scale_refusals(contraction, contraction.scales, block_k)
+        reasons += scale_refusals(contraction, contraction.scales, block_k, instruction.k)
     reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
     reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction), *_swap_refusals(contraction)]
     if reasons:

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.kernel import generate
 from cugen.rewrite.stored import converted_operands
 from cugen.runtime.cpu.device import CpuDevice
@@ -281,10 +282,40 @@ def test_tiles_in_which_a_scale_differs_along_both_sides_are_refused(reasons) ->
     )
 
 
-@pytest.mark.parametrize("length", [32, 192])
-def test_scales_of_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
+@pytest.mark.parametrize("length", [16, 48, 192])
+def test_scales_of_other_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
     (refusal,) = reasons("wgmma", scaled("rows", length=length, schedule="family: wgmma"))
-    assert refusal.reason == f"has scales of groups of a multiple of 128 terms, not of {length}"
+    assert refusal.reason == (
+        f"has scales of groups of a multiple of 32 terms that divides 128, or of these, not of {length}"
+    )
+
+
+def test_scales_of_parts_of_the_last_k_tile_are_refused(reasons) -> None:
+    """A group that begins after K has none."""
+    (refusal,) = reasons("wgmma", scaled("rows", length=64, k=208, schedule="family: wgmma"))
+    assert refusal.reason == "has scales of groups of 64 terms where K is a multiple of 128"
+
+
+PARTS = [("float16", 16), ("float16", 32), ("bfloat16", 32), ("float8_e4m3", 32), ("float8_e4m3", 64)]
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks"), ("groups",)], ids=" and ".join)
+@pytest.mark.parametrize(("dtype", "length"), PARTS)
+def test_groups_of_a_k_tile_have_scales_of_their_own(made, prove, kinds: tuple[str, ...], dtype: str, length: int):
+    text = scaled(*kinds, k=256, length=length, dtype=dtype)
+    kernel = made(text)
+    assert [kernel.family for kernel in kernel.plan.kernels] == ["wgmma"]
+    proof = prove_pipeline(kernel.plan.kernels[0])
+    assert proof is not None
+    assert proof.verdict == "proved"
+    prove(text)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_groups_of_a_k_tile_have_their_scales_in_any_schedule(prove, schedule: str) -> None:
+    prove(scaled("rows", "columns", k=256, length=32, dtype="float16", schedule=f"family: wgmma, {schedule}"))
 
 
 def test_scales_of_operands_of_32_bits_are_refused(reasons) -> None:

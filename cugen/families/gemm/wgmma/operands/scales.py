@@ -70,10 +70,19 @@ def _differs(factor: Factor, index: Index, size: int, contraction: Contraction) 
     return any(length % size for length in group_lengths(factor.expr, index.name, contraction.context))
 
 
-def scale_refusals(contraction: Contraction, scales: Scales, block_k: int) -> Iterator[Refusal]:
-    """Why consumers can't multiply the sums of k-tiles by the scales."""
-    if scales.length % block_k:
-        yield Refusal(f"has scales of groups of a multiple of {block_k} terms, not of {scales.length}")
+def groups_of(contraction: Contraction, block_k: int) -> int:
+    """The groups of a k-tile that have scales of their own."""
+    scales = contraction.scales
+    return 1 if scales is None or scales.length % block_k == 0 else block_k // scales.length
+
+
+def scale_refusals(contraction: Contraction, scales: Scales, block_k: int, instruction_k: int) -> Iterator[Refusal]:
+    """Why consumers can't multiply the sums of k-tiles, or of groups of their terms, by the scales."""
+    if scales.length % block_k and (scales.length <= 0 or block_k % scales.length or scales.length % instruction_k):
+        parts = f"{instruction_k} terms that divides {block_k}, or of these"
+        yield Refusal(f"has scales of groups of a multiple of {parts}, not of {scales.length}")
+    elif scales.length % block_k and (contraction.context.static_extent(contraction.k) or 1) % block_k:
+        yield Refusal(f"has scales of groups of {scales.length} terms where K is a multiple of {block_k}")
     if any(operand.array.dtype.bits > _WIDEST for operand in contraction.operands):
         yield Refusal(f"has scales of operands of up to {_WIDEST} bits")
     if any(factor.is_divisor for factor in scales.factors):
@@ -96,7 +105,8 @@ def scale_wavefronts(contraction: Contraction, config: WgmmaConfig) -> int:
     assert sides is not None
     rows = len(sides.of_rows) * config.thread_m * ACCUMULATOR_LANES_M
     columns = len(sides.of_columns) * config.thread_n * ACCUMULATOR_LANES_N
-    return config.consumer_threads // WARP * (len(sides.of_tile) + rows + columns)
+    groups = groups_of(contraction, int(config.block_k))
+    return groups * config.consumer_threads // WARP * (len(sides.of_tile) + rows + columns)
 
 
 class ScaledSums:
@@ -113,11 +123,11 @@ class ScaledSums:
         self.scale: Expr | None = None  # of the tile
         self.row_scales: Array | None = None
 
-    def loads(self) -> tuple[Node, ...]:
+    def loads(self, of_what: str) -> tuple[Node, ...]:
         """The scales of the tile and of a thread's rows, as those of the tile times those of a row."""
         scope, lowering, sides = Scope(), self.lowering, self.sides
         if sides.of_tile or sides.of_rows:
-            scope.nodes.append(Comment("scales of the k-tile, while it is copied"))
+            scope.nodes.append(Comment(f"scales of the {of_what}"))
         self.scale = self._product(sides.of_tile, {}, scope)
         if not sides.of_rows:
             if self.scale is not None and not isinstance(self.scale, Local):
