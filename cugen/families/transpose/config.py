@@ -30,6 +30,7 @@ from cugen.spec.expressions import Index, Read
 MIN_VECTOR_LANES = 8  # along a row: with 16 bytes each, one 128-byte line
 MAX_SCALAR_LANES = 64  # along a row, with one element each (measured on H200)
 MIN_SHIFTED_ACROSS = 64  # of a shifted tile (heuristic)
+MAX_TILES_BETWEEN = 160  # adjacent parts of input rows, whose sector is still in L2 then (measured on H200)
 MIN_TILES = 512  # about four per multiprocessor of a large GPU; with fewer, tiles are smaller (heuristic)
 
 # By bytes per element: tile elements across, tile elements down, threads. Measured on H200.
@@ -162,9 +163,11 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
         config = _small(vectors, size)
     else:
         config = _with_unaligned_rows(vectors, config, size)
-    # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon.
+    # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon. It
+    # does where few tiles across are between, too, whose parts of output rows are then written together.
     reads = ((read.array, read.subscripts) for read in transpose.reads)
-    return replace(config, down_first=not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads))
+    share_sectors = not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads)
+    return replace(config, down_first=share_sectors and -(-across // config.step) > MAX_TILES_BETWEEN)
 
 
 def _starts_sectors(transpose: Transpose, reference: ElementRef, along: Index) -> bool:

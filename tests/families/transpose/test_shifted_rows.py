@@ -45,13 +45,15 @@ def test_a_tile_has_one_sector_of_additional_rows(planned):
     kernel = planned(TRANSPOSE % (301, 203, "float64", "float64"))
     (tile,) = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
     assert tile.shape[0] == 64
-    assert str(kernel.grid[1]) == "FloorDiv(M + 62, 60)"
+    assert str(kernel.grid[0]) == "FloorDiv(M + 62, 60)"
 
 
-def test_adjacent_blocks_read_adjacent_parts_of_rows_that_begin_inside_sectors(planned):
-    for columns, axis in ((203, 0), (204, 0), (208, 1)):
-        grid = planned(TRANSPOSE % (301, columns, "float32", "float32")).grid
-        assert [str(count) for count in grid].index("FloorDiv(N + 63, 64)") == axis
+@pytest.mark.parametrize(("rows", "columns", "axis"), [(9001, 203, 0), (9001, 204, 0), (9001, 208, 1), (301, 203, 1)])
+def test_adjacent_blocks_read_adjacent_parts_of_rows_that_share_sectors_unless_few_blocks_are_between(
+    planned, rows, columns, axis
+):
+    grid = planned(TRANSPOSE % (rows, columns, "float32", "float32")).grid
+    assert [str(count) for count in grid].index("FloorDiv(N + 63, 64)") == axis
 
 
 ADJACENT = """
