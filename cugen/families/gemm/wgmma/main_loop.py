@@ -152,7 +152,7 @@ class MainLoop:
         partials = replace(sums, symbol=self.lowering.names.allocate("partials"))
         group = self.thread.loop_index("k_group", groups)
         length = int(config.block_k) // groups
-        first = value_of(group) * length if groups > 1 else integer(0)
+        first = value_of(group) * length if groups > 1 else _FIRST
         scaled = None
         if self.contraction.scales is not None:
             scaled = ScaledSums(self.thread, self.k_range.offset + self.k0.symbol + first)
@@ -164,7 +164,7 @@ class MainLoop:
             Section("partials", (Declare(partials),)),
             Section("scales", scaled.loads("k-tile, while it is copied" if groups == 1 else "group") if scaled else ()),
             *(full if groups == 1 else ()),
-            *self._multiplied(partials, integer(0), first, length),
+            *self._multiplied(partials, integer(0), first, length if groups > 1 else None),
             Section("await_k_tile", (AwaitWgmmas(0),)),
         )
         promote = Section("promote", scaled.promote(partials, sums) if scaled else self._promote(partials, sums))
@@ -189,12 +189,12 @@ class MainLoop:
         return ()
 
     def _multiplied(
-        self, accumulators: Array, before: Integer, first: Integer = _FIRST, length: int = 0
+        self, accumulators: Array, before: Integer, first: Integer = _FIRST, length: int | None = None
     ) -> tuple[Section, ...]:
         """The multiplication of a k-tile that has been copied, or of `length` of its terms from the `first` one on;
         `before` terms are in the accumulators."""
-        config, last = self.config, None if length < self.config.block_k and length else self.last_tile
-        terms = last.terms if last else length or config.block_k
+        last = self.last_tile if length is None else None
+        terms = last.terms if last else length or self.config.block_k
         return (
             Section("fence", (FenceWgmma(),)),
             Section("multiply", self._multiply(accumulators, before, 0, terms, first)),
