@@ -64,7 +64,7 @@ class GrowingGuard:
 
     def varying_counters(self, box: Mapping[sympy.Symbol, Interval]) -> tuple[sympy.Symbol, ...]:
         """Counters of the guard with several values in the box."""
-        return tuple(c for c in self.counters if box[c][1] > 1)
+        return tuple(c for c in self.counters if c in box and box[c][1] > 1)
 
     def is_uniform(self, box: Mapping[sympy.Symbol, Interval]) -> bool:
         """Whether the guard has one value for all lanes over the box, where that is known."""

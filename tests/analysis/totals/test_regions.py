@@ -76,3 +76,10 @@ compute: y[j, i] = x[i, j]
 """
     for rows, columns in ((136, 119), (152, 355)):
         check_against_walk(walk, text % (rows, columns, columns, rows))
+
+
+def test_a_guard_of_an_enumerated_symbol_varies_over_the_counters_of_the_box_alone():
+    """A symbol has one value in each case, and is in no box before."""
+    guard = GrowingGuard(FloorDiv(3 * ROW, integer(2)) + symbol("enumerated") - 5, (ROW, symbol("enumerated")), {})
+    assert guard.varying_counters({ROW: (0, 4)}) == (ROW,)
+    assert guard.varying_counters({ROW: (0, 1)}) == ()
