@@ -113,6 +113,11 @@ class _Windows:
         """The indices along which windows of adjacent outputs are more than an element apart."""
         return {axis.index for footprint in self.footprints.values() for axis in footprint.axes if axis.scale > 1}
 
+    def shares(self, name: str, outputs: Mapping[str, int]) -> bool:
+        """Whether outputs along an index have elements in common."""
+        apart = outputs[name] * elements_of(self.footprints, {**outputs, name: 1})
+        return elements_of(self.footprints, outputs) < apart
+
     def registers(self, outputs: Mapping[str, int]) -> int:
         return thread_registers(self.request, self.footprints, self.channel_reductions, dict(outputs))
 
@@ -143,8 +148,9 @@ def _requested_outputs(windows: _Windows, max_width: int) -> dict[str, int]:
 
 
 def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) -> dict[str, int]:
-    """The outputs with the `free` ones halved, the slowest index first, until windows fit into registers; then along
-    indices with a stride where windows share too few sectors, or threads would be too few to hide latencies."""
+    """The outputs with the `free` ones halved until windows fit into registers, first along indices whose outputs share
+    no elements, then the slowest index first; then along indices with a stride where windows share too few sectors, or
+    threads would be too few to hide latencies."""
     fitted, extents = dict(outputs), math.prod(map(windows.request.context.max_extent, windows.order))
 
     def needs_fewer(name: str) -> bool:
@@ -158,7 +164,7 @@ def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) 
         return sectors > of_fewer or (is_wide and sectors == of_fewer)  # equal without overlap
 
     slowest_first = [name for name in reversed(fitted) if name in free]
-    for name in slowest_first:
+    for name in sorted(slowest_first, key=lambda name: windows.shares(name, outputs)):
         while fitted[name] > 1 and windows.registers(fitted) > MAX_THREAD_REGISTERS:
             fitted[name] //= 2
     for name in (name for name in slowest_first if name in windows.strided):
@@ -185,7 +191,16 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
         return Refusal(f"its windows have {elements} elements for {count} outputs of a thread")
     if not is_requested and max_width == 1 and _is_row_stencil(request, windows.order, footprints):
         return Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements")
+    if not is_requested and max_width == 1 and _shares_nothing(windows):
+        return Refusal(f"loads one element at a time along {along}, and no two outputs share one")
     return None
+
+
+def _shares_nothing(windows: _Windows) -> bool:
+    """Whether terms without loops are so far apart that outputs beside each other share no elements, as halves of rows
+    that are multiplied: `map` has as many loads, and more of them in flight."""
+    pairs = (windows.shares(index.name, {index.name: 2}) for index in windows.order)
+    return Reduce not in windows.request.node_kinds() and not any(pairs)
 
 
 def _is_row_stencil(request: Request, order: tuple[spec.Index, ...], footprints: Mapping[str, Footprint]) -> bool:

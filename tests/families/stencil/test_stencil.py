@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,6 +166,37 @@ def test_a_thread_has_one_row_where_the_taps_of_several_are_far_apart(planned, d
     assert ("for 1 x 2 outputs per thread" in " ".join(kernel.reasons)) != several
 
 
+@pytest.mark.parametrize("taps", [5, 7, 9])
+def test_windows_that_fill_the_registers_are_narrower_where_only_rows_share_elements(planned, taps):
+    """As of channels that are last: vectors of channels share nothing, and pixels of one channel share its weights."""
+    kernel = planned(
+        f"""params: {{B: 8, H: 56, W: 56, C: 128}}
+arrays:
+  x: {{shape: [B, H, W, C], dtype: float32, boundary: zero}}
+  w: {{shape: [{taps}, {taps}, C], dtype: float32}}
+  y: {{shape: [B, H, W, C], dtype: float32}}
+compute: y[b, i, j, c] = sum(x[b, i + r - {taps // 2}, j + s - {taps // 2}, c] * w[r, s, c], r, s)
+"""
+    )
+    assert kernel.family == "stencil"
+    assert re.search(r" for 4 x 2 x \d+ outputs per thread", kernel.reasons[0])
+
+
+def test_windows_of_a_fixed_number_are_no_stencil_of_the_numbers_of_their_terms(reasons):
+    """As of adaptive pooling: the count of each window is read at its own index alone, which has a period."""
+    text = """params: {C: 64, H: 24, W: 24}
+arrays:
+  x: {shape: [C, H, W], dtype: float32}
+  n: {shape: [7, 7], dtype: int32}
+  y: {shape: [C, 7, 7], dtype: float32}
+compute: |
+  y[c, i, j] = sum(x[c, k, l], k, l, where=(
+    k >= i * H // 7 and k < (i * H + H + 6) // 7 and l >= j * W // 7 and l < (j * W + W + 6) // 7)) / n[i, j]
+"""
+    actual = [refusal.reason for refusal in reasons("stencil", text)]
+    assert "adjacent outputs along j share no elements" in actual, actual
+
+
 def test_only_the_footprint_is_loaded(planned):
     """The corners of a cross are in its bounding box, but no output reads them."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
@@ -211,6 +244,9 @@ def test_few_elements_are_spread_over_more_threads(planned):
         ),
         pytest.param(
             image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the footprint in u is sparse", id="sparse footprint"
+        ),
+        pytest.param(
+            image(65, 63, "y[i, j] = u[i, j] * u[i + 32, j]"), "no two outputs share one", id="rows that are far apart"
         ),
         pytest.param(
             image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"),
