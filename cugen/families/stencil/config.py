@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ MAX_ELEMENTS_PER_OUTPUT = 48  # of windows without a stride, unasked: a tile in 
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
 MIN_THREADS = PLANNING_DEVICE.sms * 1024  # enough to hide latencies (heuristic)
 MAX_SECTORS_RATIO = 1.1  # of windows, to a load for each point: stores and weights add to both (heuristic)
+MAX_COUNTED_POINTS = 1 << 14  # of a footprint that is no box, over all outputs of a thread; else its box is counted
 MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread (heuristic)
 
 
@@ -191,16 +193,10 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
         return Refusal(f"its windows have {elements} elements for {count} outputs of a thread")
     if not is_requested and max_width == 1 and _is_row_stencil(request, windows.order, footprints):
         return Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements")
-    if not is_requested and max_width == 1 and _shares_nothing(windows):
-        return Refusal(f"loads one element at a time along {along}, and no two outputs share one")
+    has_far_rows = any(footprint.has_far_rows(along) for footprint in footprints.values())
+    if not is_requested and max_width == 1 and has_far_rows and Reduce not in request.node_kinds():
+        return Refusal(f"a thread loads single elements along {along}, of rows that are too far apart to share any")
     return None
-
-
-def _shares_nothing(windows: _Windows) -> bool:
-    """Whether terms without loops are so far apart that outputs beside each other share no elements, as halves of rows
-    that are multiplied: `map` has as many loads, and more of them in flight."""
-    pairs = (windows.shares(index.name, {index.name: 2}) for index in windows.order)
-    return Reduce not in windows.request.node_kinds() and not any(pairs)
 
 
 def _is_row_stencil(request: Request, order: tuple[spec.Index, ...], footprints: Mapping[str, Footprint]) -> bool:
@@ -391,14 +387,18 @@ def thread_registers(
 
 def elements_of(footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -> int:
     """Elements of the windows that a thread's outputs read."""
-    elements = 0
-    for footprint in footprints.values():
-        counts = [
-            len({axis.scale * n + offset for n in range(axis.periods(outputs)) for offset in offsets})
-            for axis, offsets in zip(footprint.axes, map(set, zip(*footprint.points, strict=True)), strict=True)
-        ]
-        elements += math.prod(counts)
-    return elements
+    return sum(_elements(footprint, outputs) for footprint in footprints.values())
+
+
+def _elements(footprint: Footprint, outputs: Mapping[str, int]) -> int:
+    """Elements of a window that are read: of a box the products of its extents, of a cross fewer."""
+    offsets = list(map(set, zip(*footprint.points, strict=True)))
+    moved = [{axis.scale * n for n in range(axis.periods(outputs))} for axis in footprint.axes]
+    is_box = math.prod(map(len, offsets)) == len(footprint.points)
+    if is_box or len(footprint.points) * math.prod(map(len, moved)) > MAX_COUNTED_POINTS:
+        return math.prod(len({n + m for n in ns for m in ms}) for ns, ms in zip(offsets, moved, strict=True))
+    by_output = itertools.product(*moved)
+    return len({tuple(map(sum, zip(point, by, strict=True))) for by in by_output for point in footprint.points})
 
 
 def threads_of(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:

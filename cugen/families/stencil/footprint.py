@@ -82,6 +82,12 @@ class Footprint:
             rows.setdefault((*point[:dimension], *point[dimension + 1 :]), []).append(point[dimension])
         return any(max(row) - min(row) > MAX_COLUMNS_PER_POINT * len(row) for row in rows.values())
 
+    def has_far_rows(self, along: str) -> bool:
+        """Whether most rows between those of the points are never read, as of two halves of an array."""
+        dimension = self.axis_along(along)
+        across = [{point[d] for point in self.points} for d in range(len(self.axes)) if d != dimension]
+        return any(max(offsets) - min(offsets) > MAX_COLUMNS_PER_POINT * len(offsets) for offsets in across)
+
     @property
     def read(self) -> Read:
         """One of the reads; elements out of bounds are zero where it has no boundary mode, and then unused."""
