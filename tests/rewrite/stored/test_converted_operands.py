@@ -240,6 +240,23 @@ def conditions(value: str, dtype: str, result: str, sizes: str, target: str = "s
     return spec
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("terms", [20000, 300001])
+def test_pairs_of_keys_are_a_histogram(terms, target):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+target: {target}
+params: {{K: {terms}}}
+arrays:
+  a: {{shape: [K], dtype: uint8}}
+  b: {{shape: [K], dtype: uint8}}
+  y: {{shape: [64, 64], dtype: int32}}
+compute: y[m, n] = sum(a[k] == m and b[k] == n, k)
+""")
+    assert generate(spec, analysis=False).plan.kernels[0].family == "histogram"
+
+
 @pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
 def test_conditions_of_two_matrices_are_counted_on_tensor_cores(value, dtype, result):
     spec = conditions(value, dtype, result, "M: 1024, N: 1024, K: 1024")
