@@ -81,7 +81,8 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
         reads: dict[Expr, Expr] = {value: matrix.read for value, matrix in matrices.items()}
         product = replaced(statement.value, reads.get)
         steps = steps_of([*matrices.values()], replace(statement, value=product))
-        return steps if uses_tensor_cores(last_request(single, steps)) else None
+        copied = replace(steps, again=(statement.target,))  # operands that tensor cores would gather
+        return copied if uses_tensor_cores(last_request(single, steps)) else None
     return None
 
 

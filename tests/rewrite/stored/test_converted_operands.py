@@ -284,3 +284,20 @@ def test_counts_of_conditions_are_right(value, dtype, result, sizes, without_min
     spec = conditions(value, dtype, result, sizes)
     kernel = generate(spec, analysis=False)
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_a_product_of_converted_operands_has_copies_that_tma_reads():
+    (spec,) = load_text("""
+cugen: 1
+kernel: f
+target: sm_90a
+params: {M: 4096, N: 4096, K: 4097}
+arrays:
+  a: {shape: [M, K], dtype: float16}
+  b: {shape: [N, K], dtype: int8}
+  y: {shape: [M, N], dtype: float16}
+compute: y[m, n] = sum(a[m, k] * b[n, k], k)
+""")
+    plan = generate(spec, analysis=False).plan
+    assert {"b_float16", "a_copy"} <= {array.name for array in plan.workspace}
+    assert plan.kernels[-1].family == "wgmma"
