@@ -205,9 +205,23 @@ def test_results_of_a_star_are_right(prove):
     prove(star(4, 20), sanitize=True)
 
 
+def test_long_reductions_whose_terms_move_no_window_are_refused(reasons):
+    """As of a histogram with edges: windows of the edges are short, and all outputs read the same elements."""
+    text = """params: {N: 1000000, K: 32}
+arrays:
+  x: {shape: [N], dtype: float32}
+  edge: {shape: [K + 1], dtype: float32}
+  y: {shape: [K], dtype: int32}
+indices: {k: K}
+compute: y[k] = sum(edge[k + 0] <= x[i] and x[i] < edge[k + 1], i)
+"""
+    actual = [refusal.reason for refusal in reasons("stencil", text)]
+    assert any("a sum of 1000000 terms has none that moves along k" in reason for reason in actual), actual
+
+
 def test_windows_of_a_fixed_number_are_no_stencil_of_the_numbers_of_their_terms(reasons):
     """As of adaptive pooling: the count of each window is read at its own index alone, which has a period."""
-    text = """params: {C: 64, H: 24, W: 24}
+    text = """params: {C: 64, H: 8, W: 8}
 arrays:
   x: {shape: [C, H, W], dtype: float32}
   n: {shape: [7, 7], dtype: int32}
