@@ -124,6 +124,7 @@ def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, .
     prove(text)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("k", [128, 200])
 @pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks")], ids=" and ".join)
 def test_sums_of_float16_have_scales_for_each_k_tile_or_several(made, prove, kinds: tuple[str, ...], k: int) -> None:
