@@ -5,7 +5,7 @@
 // params    B = 2, T = 200, H = 3, D = 40
 // K         input, float16 [2, 200, 3, 40], aligned to 16 bytes
 // Kt        output, float16 [2, 3, 40, 200], aligned to 16 bytes
-// launch    grid (2, 4, 2), block (8, 32, 1), 8832 bytes of shared memory; family transpose
+// launch    grid (4, 2, 2), block (8, 32, 1), 8832 bytes of shared memory; family transpose
 //
 // Made by cugen 0.1.0 from permute_heads.yaml (hash 4afff64791754510) for sm_90. Edit the spec, not this file.
 #pragma once

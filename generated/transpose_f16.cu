@@ -65,8 +65,8 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
 {
     __shared__ __align__(4) __half tile[32][138];
 
-    const int m0 = blockIdx.y * 64;
-    const int n0 = blockIdx.x * 64;
+    const int m0 = blockIdx.x * 64;
+    const int n0 = blockIdx.y * 64;
     const int tx = threadIdx.x;
     const int ty = threadIdx.y;
 
@@ -128,7 +128,7 @@ extern "C" cudaError_t transpose_f16_launch(
     __half* B,
     cudaStream_t stream)
 {
-    transpose_f16<<<dim3((N + 63) / 64, (M + 63) / 64), dim3(8, 32), 0, stream>>>(A, scale, B);
+    transpose_f16<<<dim3((M + 63) / 64, (N + 63) / 64), dim3(8, 32), 0, stream>>>(A, scale, B);
     return cudaGetLastError();
 }
 

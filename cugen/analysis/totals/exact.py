@@ -29,7 +29,7 @@ from cugen.analysis.totals.affine import (
 from cugen.analysis.totals.budget import Budget, Unknown
 from cugen.analysis.totals.delinearize import delinearized
 from cugen.analysis.totals.enumeration import enumerated
-from cugen.analysis.totals.regions import AffineGuard, Interval, TooManyRegions, regions
+from cugen.analysis.totals.regions import AffineGuard, GrowingGuard, Interval, TooManyRegions, regions
 from cugen.analysis.totals.selections import Countable, Part, parts_by_quotient, parts_by_selection
 from cugen.analysis.totals.sites import THREAD, Predicate
 from cugen.plan.symbols import Integer
@@ -226,15 +226,21 @@ class _LaunchCount:
         affine = affine_form(difference, self.counters)
         return _GuardTerm(affine, operator, affine.evaluator(self.ranges))
 
-    def _decisions(self) -> list[AffineGuard]:
+    def _decisions(self) -> list[AffineGuard | GrowingGuard]:
         terms = [term for _, terms in self.predicates for term in terms]
         terms += [self._term(difference, "<") for difference in self.extrema]
-        decisions = []
+        threads = {name: self.ranges[name] for name in self.threads}
+        decisions: list[AffineGuard | GrowingGuard] = []
         for term in terms:
             if term.affine.nonaffine:
                 repetitions = [quasi_period(term.affine.residual, counter) for counter in term.affine.nonaffine]
                 if all(r is not None and r[1] == 0 for r in repetitions) and not term.affine.coefficients:
                     continue  # periodic: `_repeating` enumerates one period
+                if term.operator == "<" and all(r is None or r[1] for r in repetitions):
+                    counters = (*term.affine.nonaffine, *term.affine.coefficients)
+                    whole = term.affine.residual + sum(c * step for c, step in term.affine.coefficients.items())
+                    decisions.append(GrowingGuard(whole, counters, threads))
+                    continue
                 decisions.append(AffineGuard(term.affine.coefficients, 0, 0, term.operator, term.affine.nonaffine))
                 continue
             values = term.values(self.threads)

@@ -11,6 +11,8 @@ from itertools import pairwise
 
 import sympy
 
+from cugen.plan.symbols import Integer, Ranges, bounds
+
 Interval = tuple[int, int]  # first value, count
 _MAX_REGIONS = 20_000  # heuristic: beyond, the verdict is `unknown`
 
@@ -38,7 +40,7 @@ class AffineGuard:
         return tuple(c for c in names if c in box and box[c][1] > 1)
 
     def is_uniform(self, box: Mapping[sympy.Symbol, Interval]) -> bool:
-        """Whether the guard has one value for all lanes over the box."""
+        """Whether the guard has one value for all lanes over the box, where that is known."""
         if self.nonaffine:
             return False
         low, high = self.low, self.high
@@ -51,16 +53,49 @@ class AffineGuard:
         return low > 0 or high < 0 or low == high == 0
 
 
-def regions(
-    box: Mapping[sympy.Symbol, Interval], decisions: tuple[AffineGuard, ...]
-) -> Iterator[dict[sympy.Symbol, Interval]]:
+@dataclass(frozen=True, slots=True)
+class GrowingGuard:
+    """`expression  <  0`, over threads and `counters`, of which some enter in quotients or extrema. It grows or falls
+    with them, so that halves of the domain soon have one value."""
+
+    expression: Integer
+    counters: tuple[sympy.Symbol, ...]
+    threads: Ranges
+
+    def varying_counters(self, box: Mapping[sympy.Symbol, Interval]) -> tuple[sympy.Symbol, ...]:
+        """Counters of the guard with several values in the box."""
+        return tuple(c for c in self.counters if box[c][1] > 1)
+
+    def is_uniform(self, box: Mapping[sympy.Symbol, Interval]) -> bool:
+        """Whether the guard has one value for all lanes over the box, where that is known."""
+        low, high = self._bounds(box)
+        return high < 0 or low >= 0
+
+    def _bounds(self, box: Mapping[sympy.Symbol, Interval]) -> tuple[int, int]:
+        ranges = {counter: (box[counter][0], sum(box[counter]) - 1) for counter in self.counters}
+        return bounds(self.expression, {**self.threads, **ranges})
+
+    def widest(self, box: Mapping[sympy.Symbol, Interval]) -> sympy.Symbol:
+        """The counter over whose values in the box the expression changes most."""
+
+        def rest(counter: sympy.Symbol) -> int:
+            low, high = self._bounds({**box, counter: (box[counter][0], 1)})
+            return high - low
+
+        return min(self.varying_counters(box), key=lambda counter: (rest(counter), str(counter)))
+
+
+Guards = tuple[AffineGuard | GrowingGuard, ...]
+
+
+def regions(box: Mapping[sympy.Symbol, Interval], decisions: Guards) -> Iterator[dict[sympy.Symbol, Interval]]:
     """Partition of `box`: in each part every guard is uniform, or its counters are single values."""
     budget = [_MAX_REGIONS]
     yield from _cut(dict(box), decisions, budget)
 
 
 def _cut(
-    box: dict[sympy.Symbol, Interval], decisions: tuple[AffineGuard, ...], budget: list[int]
+    box: dict[sympy.Symbol, Interval], decisions: Guards, budget: list[int]
 ) -> Iterator[dict[sympy.Symbol, Interval]]:
     open_ = [d for d in decisions if d.varying_counters(box) and not d.is_uniform(box)]
     if not open_:
@@ -69,13 +104,19 @@ def _cut(
             raise TooManyRegions
         yield box
         return
-    univariate = [d for d in open_ if len(d.varying_counters(box)) == 1 and not d.nonaffine]
+    affine = [d for d in open_ if isinstance(d, AffineGuard)]
+    univariate = [d for d in affine if len(d.varying_counters(box)) == 1 and not d.nonaffine]
+    growing = [d for d in open_ if isinstance(d, GrowingGuard)]
     if univariate:
         (counter,) = univariate[0].varying_counters(box)
         of_counter = [d for d in univariate if d.varying_counters(box) == (counter,)]
         pieces = _pieces(box, counter, of_counter)
+    elif growing:
+        counter = growing[0].widest(box)
+        first, count = box[counter]
+        pieces = [(first, count // 2), (first + count // 2, count - count // 2)]
     else:
-        candidates = {c: box[c][1] for d in open_ for c in d.varying_counters(box)}
+        candidates = {c: box[c][1] for d in affine for c in d.varying_counters(box)}
         counter = min(candidates, key=lambda c: (candidates[c], str(c)))
         first, count = box[counter]
         if count > budget[0]:

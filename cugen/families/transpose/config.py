@@ -30,7 +30,7 @@ from cugen.spec.expressions import Index, Read
 MIN_VECTOR_LANES = 8  # along a row: with 16 bytes each, one 128-byte line
 MAX_SCALAR_LANES = 64  # along a row, with one element each (measured on H200)
 MIN_SHIFTED_ACROSS = 64  # of a shifted tile (heuristic)
-MIN_SHIFTED_ROW_VECTORS = 8  # in adjacent rows, so that the elements at both ends cost little (heuristic)
+MAX_TILES_BETWEEN = 160  # adjacent parts of input rows, whose sector is still in L2 then (measured on H200)
 MIN_TILES = 512  # about four per multiprocessor of a large GPU; with fewer, tiles are smaller (heuristic)
 
 # By bytes per element: tile elements across, tile elements down, threads. Measured on H200.
@@ -147,15 +147,14 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
     """The tile for the widest accesses that alignment allows, or a smaller one if there would be too few tiles."""
     size = max(transpose.arrays[read.array].dtype.bytes for read in transpose.reads)
     vectors = _Vectors.of(transpose)
-    shift = _shift(transpose) if size in SHIFTED_TILES and transpose.has_dense_rows else 0
+    shift = _shift(vectors, size) if size in SHIFTED_TILES and transpose.has_dense_rows else 0
     shifted = _fewest_loads(vectors, shift, size) if shift else None
     # A tile of wide elements has few rows for vectors of narrow outputs, which would leave most lanes idle.
     if shifted is not None and 2 * shifted.step >= shifted.store.span:
         config = shifted
     else:
         extent = transpose.request.context.max_extent(transpose.across)
-        sizes = (VECTOR_TILES if vectors.are_wide else SCALAR_TILES)[size]
-        config = vectors.tile(_fitted(sizes, extent), size)
+        config = vectors.tile(_fitted(vectors.largest_tile(size), extent), size)
     across, down, *outer = map(transpose.request.context.max_extent, transpose.order)
     tiles = -(-across // config.step) * -(-down // config.down) * math.prod(outer)
     if tiles < MIN_TILES:
@@ -164,9 +163,11 @@ def choose_config(transpose: Transpose) -> TransposeConfig:
         config = _small(vectors, size)
     else:
         config = _with_unaligned_rows(vectors, config, size)
-    # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon.
+    # Two blocks read the sector between their parts of an input row: the second one finds it in L2 if it runs soon. It
+    # does where few tiles across are between, too, whose parts of output rows are then written together.
     reads = ((read.array, read.subscripts) for read in transpose.reads)
-    return replace(config, down_first=not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads))
+    share_sectors = not all(_starts_sectors(transpose, ref, transpose.down) for ref in reads)
+    return replace(config, down_first=share_sectors and -(-across // config.step) > MAX_TILES_BETWEEN)
 
 
 def _starts_sectors(transpose: Transpose, reference: ElementRef, along: Index) -> bool:
@@ -210,17 +211,17 @@ def _with_unaligned_rows(vectors: _Vectors, config: TransposeConfig, size: int) 
     """A tile of which input rows that begin anywhere are loaded by vectors of 16 bytes, if output rows begin at words;
     itself where it has vectors, the arrays are no whole vectors, or rows don't fill tiles in shared memory.
 
-    Where output rows of odd length leave single elements on both sides, bank conflicts cost more than fewer loads gain
-    (measured on H200)."""
+    Where output rows of odd length leave single elements on both sides, bank conflicts cost more than fewer loads gain,
+    and where adjacent ones are stored in narrow vectors, these do (measured on H200)."""
     transpose, context = vectors.transpose, vectors.transpose.request.context
     across, down, threads = UNALIGNED_TILES.get(size, (0, 0, 0))
     extent, length = (max(context.max_extent(index), 1) for index in (transpose.across, transpose.down))
     is_filled = down > 0 and length >= MIN_USED_COLUMNS * down * -(-length // down)
     arrays = [transpose.arrays[read.array] for read in transpose.reads]
     is_dense = transpose.has_dense_columns and all(map(_has_vectors, arrays))
-    if not config.shift or config.pack == 1 or vectors.load > 1 or not is_filled or not is_dense:
-        return config
     width = MAX_ACCESS_BYTES // size
+    if config.pack == 1 or vectors.load > 1 or config.store.width < width or not is_filled or not is_dense:
+        return config
     if any(a.dtype.bytes != size or divisor(context.elements_of(a), context) % width for a in arrays):
         return config
     pitch = _odd_banks(down + 2 * width, config.pack * size)
@@ -252,8 +253,10 @@ def _shifted(config: TransposeConfig, transpose: Transpose, shift: int) -> Trans
     return replace(config, store=store, shift=shift, threads=min(config.threads, MIN_VECTOR_LANES * config.down))
 
 
-def _shift(transpose: Transpose) -> int:
-    """Elements per sector, if output rows start inside sectors and all outputs equally so; else 0."""
+def _shift(vectors: _Vectors, size: int) -> int:
+    """Elements per sector, if output rows start inside sectors and all outputs equally so, and tiles don't hold whole
+    adjacent rows, of which only the first and the last begin or end there; else 0."""
+    transpose = vectors.transpose
     context, outputs = transpose.request.context, transpose.outputs
     array = transpose.arrays[outputs[0][0]]
     sector = SECTOR_BYTES // array.dtype.bytes
@@ -261,14 +264,14 @@ def _shift(transpose: Transpose) -> int:
         return 0
     if not all(transpose.have_equal_alignment(output, outputs[0], sector) for output in outputs):
         return 0
-    length = context.max_extent(transpose.across)
-    if length < MIN_SHIFTED_ROW_VECTORS * (MAX_ACCESS_BYTES // array.dtype.bytes) and _has_adjacent_rows(transpose):
+    across, _, _ = vectors.largest_tile(size)
+    if context.max_extent(transpose.across) <= across and _has_adjacent_rows(transpose):
         return 0
     return 0 if _starts_sectors(transpose, outputs[0], transpose.across) else sector
 
 
 def _has_adjacent_rows(transpose: Transpose) -> bool:
-    """Whether the rows of a tile are adjacent in all outputs, so that only the tile's ends are inside of sectors."""
+    """Whether the rows of a tile are adjacent in all outputs."""
     extent = transpose.request.context.extent(transpose.across)
     steps = (_offset(transpose, output).coeff(_symbol(transpose.down)) for output in transpose.outputs)
     return all(0 in ((step - extent).expand(), (step + extent).expand()) for step in steps)
@@ -334,6 +337,10 @@ class _Vectors:
     def are_wide(self) -> bool:
         """Whether both sides have vectors."""
         return (self.load > 1 or bool(self.loaded)) and (self.store > 1 or bool(self.stored))
+
+    def largest_tile(self, size: int) -> tuple[int, int, int]:
+        """The tile of elements of `size` bytes: elements across and down, and threads."""
+        return (VECTOR_TILES if self.are_wide else SCALAR_TILES)[size]
 
     def tile(self, sizes: tuple[int, int, int], size: int) -> TransposeConfig:
         """A tile of at most these vectors; of single elements where vectors can't move the structures of fewer."""

@@ -12,7 +12,7 @@ from cugen.families.transpose.fused_rows import with_fused_rows
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKernel, choose_square_config
-from cugen.families.transpose.unaligned_rows import UnalignedRowsKernel
+from cugen.families.transpose.unaligned_rows import UnalignedRowsKernel, UnalignedShiftedRowsKernel
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loop_refusals
 from cugen.pieces.placement import size_refusals, useless_placements
@@ -48,7 +48,7 @@ class _Planned:
         if isinstance(self.config, SquareTileConfig):
             return SquareTileKernel(self.transpose, self.config).kernel()
         if self.config.lead:
-            kernel = UnalignedRowsKernel
+            kernel = UnalignedShiftedRowsKernel if self.config.shift else UnalignedRowsKernel
         else:
             kernel = ShiftedRowsKernel if self.config.shift else PackedTileKernel
         return kernel(self.transpose, self.config).kernel()

@@ -140,6 +140,16 @@ class PackedTileKernel:
         terms = () if divides(self.sizes[axis], extent, self.context) else (Comparison(coordinate, "<", extent),)
         return guarded(name, terms, sections)
 
+    def in_column(
+        self, name: str, column: Integer, index: Define, sections: tuple[Section, ...]
+    ) -> tuple[Section, ...]:
+        """As `in_bounds`, of a tile column that threads may exceed, where they don't divide the columns."""
+        config, extent = self.config, self.extents[1]
+        terms = [] if divides(config.down, extent, self.context) else [Comparison(index.index.symbol, "<", extent)]
+        if config.down % (config.threads // config.store.lanes):
+            terms.insert(0, Comparison(column, "<", integer(config.down)))
+        return guarded(name, tuple(terms), sections)
+
     def tile(self, read: Read, name: str) -> Array:
         config, dtype = self.config, self.transpose.arrays[read.array].dtype
         columns = config.down + 2 * config.lead
@@ -320,8 +330,9 @@ class PackedTileKernel:
         kernel_scope = Scope()
         outer = Scope(kernel_scope if self.clamps else None, frozenset((transpose.across.name,)))
         inner = Scope(outer, frozenset((transpose.down.name,)))
-        elements = self._values(inner, c, self._column(self.ty + r, inner.nodes))
-        in_inner = Section("inner_index", (n,)), *self.in_bounds("inner_in_bounds", 1, n.index.symbol, elements)
+        column = self.ty + r
+        elements = self._values(inner, c, self._column(column + config.lead, inner.nodes))
+        in_inner = Section("inner_index", (n,)), *self.in_column("inner_in_bounds", column, n, elements)
         inner_loop = self._loop("inner_loop", rows, step, in_inner)
         in_outer = Section("outer_invariants", tuple(outer.nodes)), *inner_loop
         body = Section("outer_index", (m,)), *self.in_bounds("outer_in_bounds", 0, m.index.symbol, in_outer)

@@ -11,7 +11,6 @@ from functools import cached_property
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.pieces.blocks import blocks_to_cover, define, define_index, limit
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
-from cugen.pieces.grid import divides
 from cugen.pieces.sections import guarded
 from cugen.pieces.vector_body import ConsecutiveElements, row_end_elements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, define_misalignment, is_contiguous
@@ -72,16 +71,6 @@ class ShiftedRowsKernel(PackedTileKernel):
             Section("loop_invariants", tuple(outer.nodes)),
             *self._loop("outer_loop", rows, step, body),
         )
-
-    def in_column(
-        self, name: str, column: Integer, index: Define, sections: tuple[Section, ...]
-    ) -> tuple[Section, ...]:
-        """As `in_bounds`, of a tile column that threads may exceed, where they don't divide the columns."""
-        config, extent = self.config, self.extents[1]
-        terms = [] if divides(config.down, extent, self.context) else [Comparison(index.index.symbol, "<", extent)]
-        if config.down % (config.threads // config.store.lanes):
-            terms.insert(0, Comparison(column, "<", integer(config.down)))
-        return guarded(name, tuple(terms), sections)
 
     def _row(self, scope: Scope, misalignment: Define, column: Integer) -> tuple[Section, ...]:
         """The block's part of a row of the output."""

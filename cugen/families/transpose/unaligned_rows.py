@@ -1,4 +1,4 @@
-"""The packed-tile transpose for narrow elements whose input and output rows begin anywhere.
+"""The packed-tile transpose for narrow elements whose input rows begin anywhere.
 
 Vectors of a row start at multiples of their width in the array, the first one up to so many elements before the block's
 part of the row; shared memory moves each element to its place in the tile:
@@ -10,6 +10,7 @@ part of the row; shared memory moves each element to its place in the tile:
 
 from __future__ import annotations
 
+from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
 from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import loop_variable, unrolled
@@ -21,7 +22,7 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, integer
 from cugen.spec.expressions import Read
 
 
-class UnalignedRowsKernel(ShiftedRowsKernel):
+class UnalignedRowsKernel(PackedTileKernel):
     def load(self) -> tuple[Section, ...]:
         """Copies input rows to the tile, one row of elements by each thread."""
         config = self.config
@@ -59,3 +60,7 @@ class UnalignedRowsKernel(ShiftedRowsKernel):
         store = Store(Access(tile, (FloorDiv(row, pack), element), "store"), loaded.component(v.symbol))
         load = Load(loaded, Access(flat, (vector.index.symbol * width,), "load", width))
         return start, misalignment, vector, column, load, unrolled(v, (store,))
+
+
+class UnalignedShiftedRowsKernel(UnalignedRowsKernel, ShiftedRowsKernel):
+    """For output rows that begin inside sectors, too."""

@@ -63,7 +63,8 @@ def with_expanded_product(single: Single, uses_tensor_cores: Callable[[Request],
     temporaries, total = _sums(single, reduction, terms)
     of_sum: dict[Expr, Expr] = {reduction: total}
     steps = steps_of(temporaries, replace(statement, value=replaced(statement.value, of_sum.get)))
-    return steps if uses_tensor_cores(last_request(single, steps)) else None
+    copied = replace(steps, again=(statement.target,))  # operands that tensor cores would gather
+    return copied if uses_tensor_cores(last_request(single, steps)) else None
 
 
 def _terms(expr: Expr, reduction: Reduce) -> list[_Term]:
