@@ -153,17 +153,17 @@ def test_a_map_of_other_arrays_is_no_part_of_an_epilogue() -> None:
 
 def test_the_groups_of_a_spec_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step of planning asks for them, and families answer for every group that may be one."""
-    asked = []
+    questions = []
 
     def grouped(spec: Spec, *answers: Any) -> Grouping:
-        asked.append((spec, [id(statement) for statement in spec.statements]))
+        questions.append((spec, [id(statement) for statement in spec.statements]))
         return group_statements(spec, *answers)
 
     runs._grouped.cache_clear()
     monkeypatch.setattr(runs, "group_statements", grouped)
     kernel_of(STATISTICS)
-    assert len(asked) > 0
-    assert [question for number, question in enumerate(asked) if question in asked[:number]] == []
+    assert len(questions) > 0
+    assert [question for number, question in enumerate(questions) if question in questions[:number]] == []
 
 
 def test_equal_statements_keep_their_own_places() -> None:
