@@ -130,6 +130,7 @@ def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, .
     prove(text)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("k", [128, 200])
 @pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks")], ids=" and ".join)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
