@@ -539,3 +539,13 @@ def test_a_block_of_small_images_has_those_of_several_channels(side, block):
     (launch,) = generate(spec_of(f"B: 64, C: 512, H: {side}", *text, dtype="float16"), analysis=False).plan.kernels
     assert (launch.family, launch.block) == ("stencil", block)
     assert passes(spec_of(f"B: 2, C: 19, H: {side}", *text, dtype="float16"))
+
+
+@pytest.mark.parametrize(("m", "n", "family"), [(8, 8, "tiled"), (5, 7, "direct"), (24, 24, "gemm")])
+@pytest.mark.parametrize("z", ["[B, N, K]", "[B, K, N]"])
+def test_batches_of_small_matrices_have_no_tiles_of_padding(m, n, z, family):
+    read = "b, k, n" if z == "[B, K, N]" else "b, n, k"
+    text = f"x [B, M, K]; z {z}; y [B, M, N]", f"y[b, m, n] = sum(x[b, m, k] * z[{read}], k)"
+    assert families_of(spec_of(f"B: 2000, M: {m}, N: {n}, K: 300", *text)) == [family]
+    small = spec_of(f"B: 3, M: {m}, N: {n}, K: 300", *text, f"schedule: {{family: {family}}}")
+    assert passes(small)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
@@ -28,6 +29,7 @@ from cugen.spec.expressions import Reduce
 
 _MIN_EXTENT = 3  # of M and N; fewer rows or columns are no tile (heuristic)
 _MIN_OPERAND_ELEMENTS = 40  # caches hold fewer of the smaller operand (measured on an H100: 32 are faster, not 64)
+_MIN_ELEMENTS_SHARE = Fraction(1, 8)  # of a tile, not padding; else others take less time by the model (heuristic)
 _MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer may be done before the pipeline is full
 # Of `tiled` with one accumulator per thread: its launch, and each k-tile, which waits for memory (fitted to 11 GEMMs of
 # few rows or columns, cold, on an H200).
@@ -53,7 +55,8 @@ def match(request: Request) -> Match | Refusals:
     config = choose_config(contraction)
     if isinstance(config, Refusal):
         return Refusals((config, *reasons))
-    reasons += [*_latency_refusals(contraction, config), *_window_refusals(request, contraction, config)]
+    reasons += [*_latency_refusals(contraction, config), *_padding_refusals(contraction, config)]
+    reasons += _window_refusals(request, contraction, config)
     if reasons:
         return Refusals(tuple(reasons))
     return _match_of(contraction, config)
@@ -173,6 +176,20 @@ def _latency_refusals(contraction: Contraction, config: TileConfig) -> Iterator[
         waits = _SINGLE_STAGE_LAUNCH_SECONDS + -(-k // TILE) * _SINGLE_STAGE_K_TILE_SECONDS
         if predicted is None or predicted.seconds > waits:
             yield Refusal("takes longer than a single stage, whose k-tiles are few, waits for memory")
+
+
+def _padding_refusals(contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:
+    """Batches of matrices so small that tiles of this family are mostly padding, where `tiled` has smaller ones,
+    or a thread for each output takes less time."""
+    is_taken = contraction.has_neutral_padding and not _has_window(contraction) and not config.uses_tensor_cores
+    if _is_requested(contraction) or not is_taken or config.splits_tiles:
+        return
+    share = Fraction(1)
+    for index, size in ((contraction.m, config.block_m), (contraction.n, config.block_n)):
+        share *= Fraction(min(contraction.context.max_extent(index), size), size)
+    if share < _MIN_ELEMENTS_SHARE:
+        tile = f"{config.block_m} x {config.block_n}"
+        yield Refusal(f"would spend {float(1 - share):.0%} of the multiply-adds of {tile} tiles on padding")
 
 
 def _window_refusals(request: Request, contraction: Contraction, config: TileConfig) -> Iterator[Refusal]:

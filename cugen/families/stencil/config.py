@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ MAX_ELEMENTS_PER_OUTPUT = 48  # of windows without a stride, unasked: a tile in 
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
 MIN_THREADS = PLANNING_DEVICE.sms * 1024  # enough to hide latencies (heuristic)
 MAX_SECTORS_RATIO = 1.1  # of windows, to a load for each point: stores and weights add to both (heuristic)
+MAX_COUNTED_POINTS = 1 << 14  # of a footprint that is no box, over all outputs of a thread; else its box is counted
 MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread (heuristic)
 
 
@@ -113,6 +115,11 @@ class _Windows:
         """The indices along which windows of adjacent outputs are more than an element apart."""
         return {axis.index for footprint in self.footprints.values() for axis in footprint.axes if axis.scale > 1}
 
+    def shares(self, name: str, outputs: Mapping[str, int]) -> bool:
+        """Whether outputs along an index have elements in common."""
+        disjoint = outputs[name] * elements_of(self.footprints, {**outputs, name: 1})
+        return elements_of(self.footprints, outputs) < disjoint
+
     def registers(self, outputs: Mapping[str, int]) -> int:
         return thread_registers(self.request, self.footprints, self.channel_reductions, dict(outputs))
 
@@ -143,8 +150,9 @@ def _requested_outputs(windows: _Windows, max_width: int) -> dict[str, int]:
 
 
 def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) -> dict[str, int]:
-    """The outputs with the `free` ones halved, the slowest index first, until windows fit into registers; then along
-    indices with a stride where windows share too few sectors, or threads would be too few to hide latencies."""
+    """The outputs with the `free` ones halved until windows fit into registers, first along indices whose outputs share
+    no elements, then the slowest index first; then along indices with a stride where windows share too few sectors, or
+    threads would be too few to hide latencies."""
     fitted, extents = dict(outputs), math.prod(map(windows.request.context.max_extent, windows.order))
 
     def needs_fewer(name: str) -> bool:
@@ -158,7 +166,7 @@ def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) 
         return sectors > of_fewer or (is_wide and sectors == of_fewer)  # equal without overlap
 
     slowest_first = [name for name in reversed(fitted) if name in free]
-    for name in slowest_first:
+    for name in sorted(slowest_first, key=lambda name: windows.shares(name, outputs)):
         while fitted[name] > 1 and windows.registers(fitted) > MAX_THREAD_REGISTERS:
             fitted[name] //= 2
     for name in (name for name in slowest_first if name in windows.strided):
@@ -185,6 +193,9 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
         return Refusal(f"its windows have {elements} elements for {count} outputs of a thread")
     if not is_requested and max_width == 1 and _is_row_stencil(request, windows.order, footprints):
         return Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements")
+    has_far_rows = any(footprint.has_far_rows(along) for footprint in footprints.values())
+    if not is_requested and max_width == 1 and has_far_rows and Reduce not in request.node_kinds():
+        return Refusal(f"a thread loads single elements along {along}, of rows that are too far apart to share any")
     return None
 
 
@@ -376,14 +387,18 @@ def thread_registers(
 
 def elements_of(footprints: Mapping[str, Footprint], outputs: Mapping[str, int]) -> int:
     """Elements of the windows that a thread's outputs read."""
-    elements = 0
-    for footprint in footprints.values():
-        counts = [
-            len({axis.scale * n + offset for n in range(axis.periods(outputs)) for offset in offsets})
-            for axis, offsets in zip(footprint.axes, map(set, zip(*footprint.points, strict=True)), strict=True)
-        ]
-        elements += math.prod(counts)
-    return elements
+    return sum(_elements(footprint, outputs) for footprint in footprints.values())
+
+
+def _elements(footprint: Footprint, outputs: Mapping[str, int]) -> int:
+    """Elements of a window that are read: of a box the products of its extents, of a cross fewer."""
+    offsets = list(map(set, zip(*footprint.points, strict=True)))
+    moved = [{axis.scale * n for n in range(axis.periods(outputs))} for axis in footprint.axes]
+    is_box = math.prod(map(len, offsets)) == len(footprint.points)
+    if is_box or len(footprint.points) * math.prod(map(len, moved)) > MAX_COUNTED_POINTS:
+        return math.prod(len({n + m for n in ns for m in ms}) for ns, ms in zip(offsets, moved, strict=True))
+    by_output = itertools.product(*moved)
+    return len({tuple(map(sum, zip(point, by, strict=True))) for by in by_output for point in footprint.points})
 
 
 def threads_of(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:

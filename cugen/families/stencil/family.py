@@ -128,12 +128,24 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
 
 
 def _row_refusals(request: Request, statement: Statement, along: str) -> Iterator[Refusal]:
-    """Why long reductions that all outputs of a row share are left to families that compute each once."""
+    """Why long reductions that all outputs of a row share, or whose terms do, are left to families that compute or load
+    each once."""
     for node in walk(statement.value):
-        if isinstance(node, Reduce) and along not in free_indices(node) and request.schedule.family != "stencil":
+        if isinstance(node, Reduce) and request.schedule.family != "stencil":
             terms = math.prod(map(request.context.planned_extent, node.indices))
-            if terms > MAX_SHARED_TERMS:
+            if terms > MAX_SHARED_TERMS and along not in free_indices(node):
                 yield Refusal(f"has reductions of windows; a {node.kind} of {terms} terms is the same along {along}")
+            elif terms > MAX_SHARED_TERMS and not _has_window(node, along):
+                yield Refusal(
+                    f"has reductions of windows; a {node.kind} of {terms} terms has none that moves along {along}"
+                )
+
+
+def _has_window(reduction: Reduce, along: str) -> bool:
+    """Whether the terms read elements that the index of a row moves."""
+    names = {index.name for index in reduction.indices}
+    reads = [free_indices(node) for node in walk(reduction.body) if isinstance(node, Read)]
+    return any(along in read and not read.isdisjoint(names) for read in reads)
 
 
 def footprint_refusals(along: str, footprints: Footprints) -> Iterator[Refusal]:

@@ -38,6 +38,11 @@ class Axis:
     high: int
     period: int = 1
 
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether the outputs of a period read as many elements."""
+        return self.period > 1 and self.scale == self.period == self.high - self.low + 1
+
     def periods(self, outputs: Mapping[str, int]) -> int:
         """The periods of a thread's outputs."""
         return outputs.get(self.index or "", 1) // self.period
@@ -77,6 +82,12 @@ class Footprint:
             rows.setdefault((*point[:dimension], *point[dimension + 1 :]), []).append(point[dimension])
         return any(max(row) - min(row) > MAX_COLUMNS_PER_POINT * len(row) for row in rows.values())
 
+    def has_far_rows(self, along: str) -> bool:
+        """Whether most rows between those of the points are never read, as of two halves of an array."""
+        dimension = self.axis_along(along)
+        across = [{point[d] for point in self.points} for d in range(len(self.axes)) if d != dimension]
+        return any(max(offsets) - min(offsets) > MAX_COLUMNS_PER_POINT * len(offsets) for offsets in across)
+
     @property
     def read(self) -> Read:
         """One of the reads; elements out of bounds are zero where it has no boundary mode, and then unused."""
@@ -86,10 +97,10 @@ class Footprint:
     def overlaps(self) -> bool:
         """Whether footprints extend along an index of the output, or outputs in a period share elements. Not where one
         read takes a row in consecutive runs, as `sum(x[g * S + s], s)` does: that is a reduction, spelt without a
-        dimension of its own."""
+        dimension of its own. A period whose outputs read an element each, in order, extends nowhere."""
         if self.loads > len(self.points):
             return True
-        extended = [axis for axis in self.axes if axis.low < axis.high]
+        extended = [axis for axis in self.axes if axis.low < axis.high and not axis.is_elementwise]
         runs = [a for a in extended if a.high - a.low + 1 == a.scale == len(self.points) and a.period == 1]
         return any(axis.index is not None for axis in extended) and not (runs == extended and len(self.reads) == 1)
 

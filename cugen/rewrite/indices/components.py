@@ -4,8 +4,9 @@
 becomes
     a[i, 0] = sum((x[j, 0] - x[i, 0]) * f(...), j);  a[i, 1] = sum((x[j, 1] - x[i, 1]) * f(...), j)
 so that one thread computes all components of a result, and what they have in common once. The same is done to long
-windows that slide along another index, `y[i, c] = sum(h[k] * x[4 * i + k, c], k)`, and to a statement without loops
-beside others that write single components of the same array: y[k, 0, c] beside y[k, 1, 0].
+windows that slide along another index, `y[i, c] = sum(h[k] * x[4 * i + k, c], k)`, to long reductions of the same
+elements for a few values, `y[c] = sum(x[n] <= q[c], n)`, and to a statement without loops beside others that write
+single components of the same array: y[k, 0, c] beside y[k, 1, 0].
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from cugen.rewrite.hoist_reductions import elements
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
-from cugen.spec.expressions import Const, Expr, Index, IndexValue, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Schedule, Spec, Statement
+from cugen.spec.rewriting import replaced
+from cugen.spec.types import INT64
 
 _MAX_COMPONENTS = 4
+_MAX_VALUES = 16  # for which a thread reduces the same elements (heuristic)
+_MIN_SHARED_TERMS = 1024  # of a reduction of the same elements for a few values (heuristic)
 _MIN_WINDOW = 16  # terms of a window; shorter ones are those of stencils along rows of components (heuristic)
 
 
@@ -59,7 +64,11 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
             dimensions.setdefault((read.array, dimension), []).append(subscript)
     for index in statement.indices:
         count = elements((index,), spec)
-        if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
+        if count is None or not 2 <= count <= _MAX_VALUES or IndexValue(index.name) not in statement.subscripts:
+            continue
+        if _has_shared_terms(statement, index, spec):
+            return index
+        if count > _MAX_COMPONENTS:
             continue
         for subscripts in dimensions.values():
             if IndexValue(index.name) in subscripts and any(isinstance(sub, Const) for sub in subscripts):
@@ -80,6 +89,24 @@ def _has_long_windows(statement: Statement, component: Index, spec: Spec) -> boo
     outputs = {index.name for index in statement.indices if index != component}
     windows = [names for names in map(free_indices, _subscripts(statement)) if names & terms and names & outputs]
     return bool(windows) and not any(component.name in names for names in windows)
+
+
+def _has_shared_terms(statement: Statement, value: Index, spec: Spec) -> bool:
+    """Whether all reductions are long ones, of elements that are the same for each `value`: those that have its index
+    are the same for all terms."""
+    reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
+    for reduction in reductions:
+        terms = {index.name for index in reduction.indices}
+        reads = [free_indices(node) for node in walk(reduction) if isinstance(node, Read)]
+        inside: dict[Expr, Expr] = {node: Const(0, INT64) for node in walk(reduction) if isinstance(node, Read)}
+        is_read_only = value.name not in free_indices(replaced(reduction, inside.get))
+        of_value = [names for names in reads if value.name in names]
+        length = elements(reduction.indices, spec)
+        if not is_read_only or not of_value or any(names & terms for names in of_value):
+            return False
+        if not any(names & terms for names in reads) or (length is not None and length < _MIN_SHARED_TERMS):
+            return False
+    return True
 
 
 def _subscripts(statement: Statement) -> Iterator[Expr]:

@@ -64,16 +64,23 @@ def _with_row_groups(current: FusedStatements, context: Context) -> FusedStateme
     def change(node: Expr) -> Expr | None:
         if not isinstance(node, Read) or node.array not in views:
             return None
-        dimension, _ = views[node.array]
-        subscripts = [replaced(sub, change) for sub in node.subscripts]
+        return replace(node, subscripts=split(node.array, tuple(replaced(sub, change) for sub in node.subscripts)))
+
+    def split(name: str, subscripts: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        if name not in views:
+            return subscripts
+        dimension, _ = views[name]
         match subscripts[dimension]:
             case Op(args=(Op(args=(group, _)), row)):
-                subscripts[dimension : dimension + 1] = [group, row]
-        return replace(node, subscripts=tuple(subscripts))
+                return (*subscripts[:dimension], group, row, *subscripts[dimension + 1 :])
+        return subscripts
 
     if not views:
         return current
-    statements = tuple(replace(s, value=replaced(s.value, change)) for s in current.statements)
+    statements = tuple(
+        replace(s, subscripts=split(s.target, s.subscripts), value=replaced(s.value, change))
+        for s in current.statements
+    )
     arrays = {name: _view(current.arrays[name], *group) for name, group in views.items()}
     return replace(current, statements=statements, arrays={**current.arrays, **arrays})
 

@@ -43,6 +43,7 @@ from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, DType
 _MIN_MULTIPLY_ADDS = 1 << 26  # on CUDA cores they take as long as a launch (heuristic)
 _MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
 _MAX_BYTES = 1 << 29
+_COUNTER_FAMILY = "histogram"  # counts how often two keys occur together, and looks at each pair once
 _NARROW_BITS, _WIDE_BITS = 8, 16
 _MAX_INTEGER = 1 << 8  # up to which a float of 16 bits holds all integers, as it does all numbers of 8 bits
 _MAX_FLOAT16_INTEGER = 1 << 11  # up to which float16 does
@@ -60,6 +61,8 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
         return None
     candidates = _convertible(reduction, single)
     if (conditions := _conditions(reduction)) is not None:
+        if single.first_family(single.request()) == _COUNTER_FAMILY:
+            return None
         operands = tuple(Cast(condition, INT8) for condition in conditions)
         count = _count(reduction, operands)
         whole = count if reduction.kind == "sum" else Op("gt", (count, Const(0, INT32)), BOOL)

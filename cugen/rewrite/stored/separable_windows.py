@@ -20,6 +20,7 @@ from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.sums.flattened import flattened
 from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, temporary
 from cugen.spec.expressions import (
+    Boundary,
     Expr,
     Index,
     IndexValue,
@@ -50,13 +51,21 @@ class _Pass:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The read of a window, whose last dimension with reduced indices is `along`: its subscript has the reduced indices
-    `inner` and one index of the results, `column`."""
+    """The reads of a window, of arrays of one shape and boundary at the same elements. Its last dimension with reduced
+    indices is `along`: its subscript has the reduced indices `inner` and one index of the results, `column`."""
 
-    read: Read
+    reads: tuple[Read, ...]
     along: int
     inner: frozenset[str]
     column: Index
+
+    @property
+    def subscripts(self) -> tuple[Expr, ...]:
+        return self.reads[0].subscripts
+
+    @property
+    def boundary(self) -> Boundary | None:
+        return self.reads[0].boundary
 
 
 def with_separable_windows(spec: Spec, is_placed: Callable[[Statement, Spec], bool]) -> Spec:
@@ -85,19 +94,19 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     """The pass along the last dimension of the only window that is read, whose terms are separable; None where it saves
     too few of them."""
     reduction = flattened(reduction, _of(statement))
-    window = _window_of(reduction, statement)
+    window = _window_of(reduction, statement, spec)
     split = None if window is None else _split_factors(reduction, window)
     if window is None or split is None:
         return None
     inside, outside = split
-    array, along, column = spec.array(window.read.array), window.along, window.column
+    array, along, column = spec.array(window.reads[0].array), window.along, window.column
     indices = tuple(
         column if n == along else _row(sub, extent, statement, taken)
-        for n, (sub, extent) in enumerate(zip(window.read.subscripts, array.shape, strict=True))
+        for n, (sub, extent) in enumerate(zip(window.subscripts, array.shape, strict=True))
     )
     body = product_of(inside)
     are_distinct = len({index.name for index in indices}) == len(indices)
-    if not are_distinct or not _keeps_boundary(reduction, window.read, body, indices, spec):
+    if not are_distinct or not _keeps_boundary(reduction, window, body, indices, spec):
         return None
     value = _along_rows(reduction, window, body, indices)
     if value is None or not are_in_bounds(value, indices, spec):
@@ -106,35 +115,36 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     has_launch = _launch_pays(value, statement, indices, of_rest, spec)
     if has_launch is None:
         return None
-    what = f"{reduction.kind} along dimension {along} of {array.name}, of: {statement.text}"
+    names = " and ".join(read.array for read in window.reads)
+    what = f"{reduction.kind} along dimension {along} of {names}, of: {statement.text}"
     name = fresh(f"{statement.target}_pass", taken)
     stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
-    boundary = window.read.boundary
-    stored = replace(stored, array=replace(stored.array, boundary=boundary))
-    subscripts = enumerate(window.read.subscripts)
-    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in subscripts)
-    read = replace(stored.read, subscripts=read_at, boundary=boundary)
+    stored = replace(stored, array=replace(stored.array, boundary=window.boundary))
+    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
+    read = replace(stored.read, subscripts=read_at, boundary=window.boundary)
     return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
 
 
-def _window_of(reduction: Reduce, statement: Statement) -> _Window | None:
+def _window_of(reduction: Reduce, statement: Statement, spec: Spec) -> _Window | None:
     """The only window of a reduction without a condition; None where its dimensions share an index."""
     names = {index.name for index in reduction.indices}
-    reads = {node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1}
+    moved = [node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1]
+    reads = tuple(dict.fromkeys(moved))
     has_loops = any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
-    if reduction.kind not in _KINDS or reduction.where is not None or has_loops or len(reads) != 1:
+    windows = {(read.subscripts, read.boundary, spec.array(read.array).shape) for read in reads}
+    if reduction.kind not in _KINDS or reduction.where is not None or has_loops or len(windows) != 1:
         return None
-    (read,) = reads
+    read = reads[0]
     spread = [dimension for dimension, sub in enumerate(read.subscripts) if free_indices(sub) & names]
     along = spread[-1]
     inner, outer = (free_indices(read.subscripts[along]) & wanted for wanted in (names, _of(statement)))
     others = [free_indices(sub) for n, sub in enumerate(read.subscripts) if n != along]
     is_separate = len(spread) > 1 and len(outer) == 1 and not any((inner | outer) & used for used in others)
     is_window = is_separate and names <= free_indices(read) and not read.exact and not _gathers(read)
-    if not is_window or read.array == statement.target:
+    if not is_window or statement.target in {read.array for read in reads}:
         return None
     (column,) = (index for index in statement.indices if index.name in outer)
-    return _Window(read, along, inner, column)
+    return _Window(reads, along, inner, column)
 
 
 def _split_factors(reduction: Reduce, window: _Window) -> tuple[list[Factor], list[Factor]] | None:
@@ -150,14 +160,14 @@ def _split_factors(reduction: Reduce, window: _Window) -> tuple[list[Factor], li
 def _along_rows(reduction: Reduce, window: _Window, body: Expr, indices: tuple[Index, ...]) -> Reduce | None:
     """The reduction of the terms `body` along the last dimension, of all rows; None where a term depends on more than
     elements of a pass do."""
-    pairs = list(zip(window.read.subscripts, indices, strict=True))
+    pairs = list(zip(window.subscripts, indices, strict=True))
     # Beside the window, a term of the pass may depend on what its elements have the same index for.
     bare = {index.name for sub, index in pairs if sub == IndexValue(index.name)}
-    anywhere: dict[Expr, Expr] = {window.read: replace(window.read, subscripts=())}
+    anywhere: dict[Expr, Expr] = {read: replace(read, subscripts=()) for read in window.reads}
     if not free_indices(replaced(body, anywhere.get)) <= window.inner | {window.column.name} | bare:
         return None
     in_row = tuple(sub if n == window.along else IndexValue(index.name) for n, (sub, index) in enumerate(pairs))
-    row: dict[Expr, Expr] = {window.read: replace(window.read, subscripts=in_row)}
+    row: dict[Expr, Expr] = {read: replace(read, subscripts=in_row) for read in window.reads}
     of_inner = tuple(index for index in reduction.indices if index.name in window.inner)
     return replace(reduction, body=replaced(body, row.get), indices=of_inner)
 
@@ -187,7 +197,7 @@ def _gathers(window: Read) -> bool:
     return any(isinstance(node, Read) for sub in window.subscripts for node in walk(sub))
 
 
-def _keeps_boundary(reduction: Reduce, window: Read, body: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
+def _keeps_boundary(reduction: Reduce, window: _Window, body: Expr, indices: tuple[Index, ...], spec: Spec) -> bool:
     """Whether the reduction of a row beyond the edge is the boundary's value there: one of an element, unless that is
     none or 0 because an extent that is known at launch may be 0."""
     if window.boundary is None:
@@ -196,7 +206,7 @@ def _keeps_boundary(reduction: Reduce, window: Read, body: Expr, indices: tuple[
         return True
     if reduction.kind == "sum":
         return window.boundary.mode != "value" and vanishes(body)
-    return body == window
+    return body == window.reads[0]
 
 
 def _row(subscript: Expr, extent: Expr, statement: Statement, taken: set[str]) -> Index:

@@ -3,6 +3,7 @@
     y[t, h, e] = x[t, h, e] * cos(t * f[e])
 becomes
     y_table[t, e] = cos(t * f[e]);  y[t, h, e] = x[t, h, e] * y_table[t, e]
+So are weights in reductions, which all windows have: `sum(exp(-r * r) * x[i + r], r)`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from cugen.spec.expressions import (
     Sample,
     Scan,
     Select,
+    bound_indices,
     free_indices,
     walk,
 )
@@ -47,13 +49,14 @@ def with_tables(spec: Spec, inlined: Mapping[Statement, Statement], pays: Pays) 
     statements: list[Statement] = []
     for statement in spec.statements:
         whole = inlined[statement]
-        if any(isinstance(node, Reduce | Scan) for node in walk(whole.value)):
+        if any(isinstance(node, Scan) for node in walk(whole.value)):
             statements.append(statement)
             continue
         indices, names = _by_stride(whole), set(taken)
+        outputs = {index.name for index in whole.indices}
         reads: dict[Expr, Expr] = {}
         used: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}
-        for value in dict.fromkeys(_tabled(whole.value, indices.keys(), written)):
+        for value in dict.fromkeys(_tabled(whole.value, outputs, written)):
             free = tuple(index for name, index in indices.items() if name in free_indices(value))
             if not are_in_bounds(value, free, spec):
                 continue
@@ -84,23 +87,32 @@ def is_costly(node: Expr) -> bool:
 
 def _by_stride(statement: Statement) -> dict[str, Index]:
     """The statement's indices by name, in the order of the dimensions that it writes: adjacent threads compute adjacent
-    outputs, and read adjacent values."""
+    outputs, and read adjacent values. Those of reductions are before the fastest."""
     indices = {index.name: index for index in statement.indices}
     written = (node.name for sub in statement.subscripts for node in walk(sub) if isinstance(node, IndexValue))
-    return {name: indices[name] for name in dict.fromkeys((*written, *indices)) if name in indices}
+    names = list(dict.fromkeys(name for name in (*written, *indices) if name in indices))
+    indices |= {index.name: index for index in bound_indices(statement.value)}
+    return {
+        name: indices[name] for name in dict.fromkeys((*names[:-1], *(n for n in indices if n not in names), *names))
+    }
 
 
-def _tabled(expr: Expr, names: Set[str], written: Set[str]) -> Iterator[Expr]:
+def _tabled(expr: Expr, names: Set[str], written: Set[str], *, is_term: bool = False) -> Iterator[Expr]:
     """The largest parts with costly functions of some but not all of the indices `names`; not those that a condition
-    guards."""
+    guards, and of the terms of a reduction none that converts the elements of an array, which is an operand."""
+    if isinstance(expr, Reduce):
+        yield from _tabled(expr.body, names | {index.name for index in expr.indices}, written, is_term=True)
+        return
     free = free_indices(expr)
     nodes = list(walk(expr))
     is_read_only = not any(isinstance(node, Read) and node.array in written for node in nodes)
     is_float = isinstance(expr, Op | Select | Cast) and expr.dtype.is_float
-    if is_float and free and free < names and is_read_only and any(map(is_costly, nodes)):
-        if not any(isinstance(node, Sample) for node in nodes):
+    is_whole = not any(isinstance(node, Reduce) for node in nodes)
+    if is_float and is_whole and free and free < names and is_read_only and any(map(is_costly, nodes)):
+        is_operand = is_term and any(isinstance(node, Read) and free_indices(node) == free for node in nodes)
+        if not is_operand and not any(isinstance(node, Sample) for node in nodes):
             yield expr
         return
     if not isinstance(expr, Read):
         for part in (expr.condition,) if isinstance(expr, Select) else parts_of(expr):
-            yield from _tabled(part, names, written)
+            yield from _tabled(part, names, written, is_term=is_term)

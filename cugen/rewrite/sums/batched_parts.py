@@ -15,12 +15,11 @@ from math import inf, prod
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, MIN_MULTIPLY_ADDS, steps_of, temporary
 from cugen.spec.expressions import Expr, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Array, Schedule
 from cugen.spec.rewriting import replaced
 
-_MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _MIN_TERMS = 32  # of a part, whose arithmetic outweighs its store and load (heuristic)
 
 
@@ -35,7 +34,7 @@ def with_batched_parts(single: Single, takes: Callable[[Request], bool], stored:
     if len(reduction.indices) < 2 or single.schedule != Schedule():
         return None
     outputs = tuple(index for index in statement.indices if index.name in free_indices(reduction))
-    if prod(map(extent, (*outputs, *reduction.indices))) < _MIN_MULTIPLY_ADDS:
+    if prod(map(extent, (*outputs, *reduction.indices))) < MIN_MULTIPLY_ADDS:
         return None
     if takes(single.request()) or single.is_specialised(single.request()):
         return None

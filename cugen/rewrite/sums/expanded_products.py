@@ -62,7 +62,8 @@ def with_expanded_product(single: Single, uses_tensor_cores: Callable[[Request],
         return None
     temporaries, total = _sums(single, reduction, terms)
     of_sum: dict[Expr, Expr] = {reduction: total}
-    steps = steps_of(temporaries, replace(statement, value=replaced(statement.value, of_sum.get)))
+    # The last may be split as copies of operands that tensor cores would gather.
+    steps = steps_of(temporaries, replace(statement, value=replaced(statement.value, of_sum.get)), splits_last=True)
     return steps if uses_tensor_cores(last_request(single, steps)) else None
 
 

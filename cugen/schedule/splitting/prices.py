@@ -8,13 +8,15 @@ from math import prod
 from cugen.machine import Device, target
 from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
 from cugen.machine.devices import modelled_device
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.context import Context, make_context
 from cugen.plan.lowering.instructions import issue_slots, operation_instructions
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
 from cugen.rewrite.sums.grouped_sums import operand_types
-from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, storing_seconds
-from cugen.spec.expressions import Const, Expr, Op, Read, bound_indices, walk
+from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, MAX_TEMPORARY_BYTES, Temporary, storing_seconds
+from cugen.spec.expressions import Const, Expr, Op, Read, Reduce, bound_indices, free_indices, walk
 from cugen.spec.model import Spec, Statement
+from cugen.spec.rewriting import replaced
 
 _MIN_GAIN_OF_TABLES = 1.5  # by instructions that are rounded (heuristic)
 _MIN_GAIN = 2  # of products with all matrices, at peak rates, which no GEMM reaches (heuristic)
@@ -67,15 +69,27 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
     """Whether reading functions of few indices from tables takes less time than computing them for each output, by
     instructions, and by the bytes of arrays and tables."""
     context = make_context(replace(spec, arrays=(*spec.arrays, *(table.array for table in tables))))
-    device, outputs = modelled_device(spec.target), _terms(whole, context)
+    device, terms = modelled_device(spec.target), _terms(whole, context)
+    limit = max(MAX_TEMPORARY_BYTES, _bytes_of(whole.target, context))
+    if any(_bytes_of(table.array.name, context) > limit for table in tables):
+        return False
+    results = prod(map(context.planned_extent, whole.indices))
+    fastest = free_indices(whole.subscripts[-1]) if whole.subscripts else frozenset()
+
+    def read_bytes(table: Temporary) -> float:
+        """Of one value: a warp reads the same one where it doesn't depend on the fastest index."""
+        is_uniform = fastest.isdisjoint(index.name for index in table.statement.indices)
+        return table.array.dtype.bytes / (WARP_SIZE if is_uniform else 1)
 
     def launch_seconds(statement: Statement) -> float:
         """Of one launch; its threads read each table's values from the L2."""
         names = {node.array for node in walk(statement.value) if isinstance(node, Read)}
-        moved = sum(_bytes_of(name, context) for name in names) + outputs * spec.array(statement.target).dtype.bytes
-        read = outputs * sum(table.array.dtype.bytes for table in tables if table.array.name in names)
+        moved = sum(_bytes_of(name, context) for name in names) + results * spec.array(statement.target).dtype.bytes
+        read = terms * sum(read_bytes(table) for table in tables if table.array.name in names)
         l2_bandwidth = device.l2_bandwidth or device.bandwidth * L2_TO_DRAM_BANDWIDTH
-        slots = outputs * _issue_slots(statement.value, device)
+        sums: dict[Expr, Expr] = {n: Const(0, n.dtype) for n in walk(statement.value) if isinstance(n, Reduce)}
+        once = _issue_slots(replaced(statement.value, sums.get), device)  # beside the terms of reductions
+        slots = results * once + terms * (_issue_slots(statement.value, device) - once)
         return max(slots / (device.peak() / 2), moved / device.bandwidth, read / l2_bandwidth)
 
     stored = 0.0

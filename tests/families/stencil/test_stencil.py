@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -164,6 +166,74 @@ def test_a_thread_has_one_row_where_the_taps_of_several_are_far_apart(planned, d
     assert ("for 1 x 2 outputs per thread" in " ".join(kernel.reasons)) != several
 
 
+@pytest.mark.parametrize("taps", [5, 7, 9])
+def test_windows_that_fill_the_registers_are_narrower_where_only_rows_share_elements(planned, taps):
+    """As of channels that are last: vectors of channels share nothing, and pixels of one channel share its weights."""
+    kernel = planned(
+        f"""params: {{B: 8, H: 56, W: 56, C: 128}}
+arrays:
+  x: {{shape: [B, H, W, C], dtype: float32, boundary: zero}}
+  w: {{shape: [{taps}, {taps}, C], dtype: float32}}
+  y: {{shape: [B, H, W, C], dtype: float32}}
+compute: y[b, i, j, c] = sum(x[b, i + r - {taps // 2}, j + s - {taps // 2}, c] * w[r, s, c], r, s)
+"""
+    )
+    assert kernel.family == "stencil"
+    assert re.search(r" for 4 x 2 x \d+ outputs per thread", kernel.reasons[0])
+
+
+def star(radius: int, size: int) -> str:
+    """A sum of elements along three dimensions, as of a Laplacian of high order."""
+    near = [(d, sign * distance) for distance in range(1, radius + 1) for d in range(3) for sign in (-1, 1)]
+    reads = [", ".join(f"{n} + {by}" if axis == d else n for axis, n in enumerate("ijk")) for d, by in near]
+    return f"""params: {{N: {size}}}
+arrays:
+  u: {{shape: [N, N, N], dtype: float32, boundary: zero}}
+  y: {{shape: [N, N, N], dtype: float32}}
+compute: y[i, j, k] = -6 * u[i, j, k] + {" + ".join(f"u[{read}]" for read in reads)}
+"""
+
+
+@pytest.mark.parametrize("radius", [1, 2, 4])
+def test_the_corners_of_a_star_need_no_registers(planned, radius):
+    kernel = planned(star(radius, 256))
+    assert kernel.family == "stencil"
+    assert re.search(r" for [24] x 2 x 4 outputs per thread", kernel.reasons[0])
+
+
+def test_results_of_a_star_are_right(prove):
+    prove(star(4, 20), sanitize=True)
+
+
+def test_long_reductions_whose_terms_move_no_window_are_refused(reasons):
+    """As of a histogram with edges: windows of the edges are short, and all outputs read the same elements."""
+    text = """params: {N: 1000000, K: 32}
+arrays:
+  x: {shape: [N], dtype: float32}
+  edge: {shape: [K + 1], dtype: float32}
+  y: {shape: [K], dtype: int32}
+indices: {k: K}
+compute: y[k] = sum(edge[k + 0] <= x[i] and x[i] < edge[k + 1], i)
+"""
+    actual = [refusal.reason for refusal in reasons("stencil", text)]
+    assert any("a sum of 1000000 terms has none that moves along k" in reason for reason in actual), actual
+
+
+def test_windows_of_a_fixed_number_are_no_stencil_of_the_numbers_of_their_terms(reasons):
+    """As of adaptive pooling: the count of each window is read at its own index alone, which has a period."""
+    text = """params: {C: 64, H: 8, W: 8}
+arrays:
+  x: {shape: [C, H, W], dtype: float32}
+  n: {shape: [7, 7], dtype: int32}
+  y: {shape: [C, 7, 7], dtype: float32}
+compute: |
+  y[c, i, j] = sum(x[c, k, l], k, l, where=(
+    k >= i * H // 7 and k < (i * H + H + 6) // 7 and l >= j * W // 7 and l < (j * W + W + 6) // 7)) / n[i, j]
+"""
+    actual = [refusal.reason for refusal in reasons("stencil", text)]
+    assert "adjacent outputs along j share no elements" in actual, actual
+
+
 def test_only_the_footprint_is_loaded(planned):
     """The corners of a cross are in its bounding box, but no output reads them."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
@@ -211,6 +281,11 @@ def test_few_elements_are_spread_over_more_threads(planned):
         ),
         pytest.param(
             image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the footprint in u is sparse", id="sparse footprint"
+        ),
+        pytest.param(
+            image(65, 63, "y[i, j] = u[i, j] * u[i + 32, j]"),
+            "rows that are too far apart",
+            id="far rows",
         ),
         pytest.param(
             image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"),

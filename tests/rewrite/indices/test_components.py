@@ -116,3 +116,45 @@ def test_components_by_an_index_and_by_constants_are_of_one_thread() -> None:
 def test_components_by_an_index_and_by_constants_are_right(b: int, n: int) -> None:
     (spec,) = load_text(BUTTERFLIES % (b, n))
     assert passes(generate(spec))
+
+
+VALUES = """cugen: 1
+kernel: values
+params: {C: 3, N: %s, K: %s}
+arrays:
+  x: {shape: [C, N], dtype: float32}
+  q: {shape: [C, K], dtype: float32}
+  y: {shape: [C, K], dtype: float32}
+compute: y[c, k] = %s
+"""
+COUNT = "cast(sum(x[c, n] <= q[c, k], n), float32)"
+
+
+def of_values(value: str = COUNT, n: int | str = 100000, k: int = 9) -> Kernel:
+    return generate(load_text(VALUES % (n, k, value))[0], analysis=False)
+
+
+@pytest.mark.parametrize("value", [COUNT, "max(abs(x[c, n] - q[c, k]), n) + q[c, k]"])
+@pytest.mark.parametrize("n", [100000, 99991, "dynamic"])
+def test_the_same_elements_are_reduced_for_a_few_values_by_one_thread(value: str, n: int | str) -> None:
+    kernel = of_values(value, n)
+    assert {launch.family for launch in kernel.plan.kernels} == {"reduce"}
+    assert len(kernel.plan.kernels) <= 2  # the parts of all values, and what they give
+    sizes = {"N": 1031} if n == "dynamic" else {}
+    small = kernel if n == "dynamic" else of_values(value, 1031)
+    run = verify(small.spec, small.source, small.manifest, CpuDevice(sanitize=True), params=sizes)
+    assert run.verification.passed
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "k"),
+    [
+        pytest.param(COUNT, 100000, 17, id="many values"),
+        pytest.param(COUNT, 100, 9, id="few terms"),
+        pytest.param("q[c, k] + cast(sum(cast(x[c, n] * 4, int32) == k, n), float32)", 100000, 9, id="keys"),
+        pytest.param("sum(x[c, n] * q[c, (n + k) % K], n)", 100000, 9, id="elements of each value"),
+    ],
+)
+def test_other_values_are_left_together(value: str, n: int, k: int) -> None:
+    (spec,) = load_text(VALUES % (n, k, value))
+    assert with_components(spec) is spec

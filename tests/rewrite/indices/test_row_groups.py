@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cugen.kernel import generate
 from cugen.plan.context import make_context
 from cugen.rewrite.indices.row_groups import with_fused_row_groups
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
 ROWS = """cugen: 1
@@ -47,3 +50,31 @@ def test_a_view_ends_with_the_last_whole_group():
 )
 def test_other_rows_are_left(text):
     assert [index.name for index in fused(text).statements[0].indices] == ["r", "j"]
+
+
+WRITTEN = """cugen: 1
+kernel: k
+params: {N: 96, G: 32}
+indices: {r: 32, q: 32}
+arrays:
+  x: {shape: [N], dtype: float32}
+  s: {shape: [N // G], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: |
+  z[g, r] = x[g * 32 + r] * s[g]
+  y[g * 32 + r] = z[g, r] / max(abs(z[g, q]), q)
+"""
+
+
+def test_outputs_have_the_dimensions_of_the_views_that_they_are_written_through():
+    (spec,) = load_text(WRITTEN)
+    statement = spec.statements[-1]
+    made = with_fused_row_groups((statement,), make_context(spec))
+    assert [len(s.subscripts) for s in made.statements] == [len(made.arrays["y"].shape)]
+
+
+def test_groups_that_are_scaled_by_their_maxima_are_right():
+    (spec,) = load_text(WRITTEN)
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["rowwise"]
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

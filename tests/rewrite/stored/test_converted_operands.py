@@ -240,6 +240,23 @@ def conditions(value: str, dtype: str, result: str, sizes: str, target: str = "s
     return spec
 
 
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("terms", [20000, 300001])
+def test_pairs_of_keys_are_a_histogram(terms, target):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+target: {target}
+params: {{K: {terms}}}
+arrays:
+  a: {{shape: [K], dtype: uint8}}
+  b: {{shape: [K], dtype: uint8}}
+  y: {{shape: [64, 64], dtype: int32}}
+compute: y[m, n] = sum(a[k] == m and b[k] == n, k)
+""")
+    assert generate(spec, analysis=False).plan.kernels[0].family == "histogram"
+
+
 @pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
 def test_conditions_of_two_matrices_are_counted_on_tensor_cores(value, dtype, result):
     spec = conditions(value, dtype, result, "M: 1024, N: 1024, K: 1024")
@@ -267,3 +284,20 @@ def test_counts_of_conditions_are_right(value, dtype, result, sizes, without_min
     spec = conditions(value, dtype, result, sizes)
     kernel = generate(spec, analysis=False)
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_a_product_of_converted_operands_has_copies_that_tma_reads():
+    (spec,) = load_text("""
+cugen: 1
+kernel: f
+target: sm_90a
+params: {M: 4096, N: 4096, K: 4097}
+arrays:
+  a: {shape: [M, K], dtype: float16}
+  b: {shape: [N, K], dtype: int8}
+  y: {shape: [M, N], dtype: float16}
+compute: y[m, n] = sum(a[m, k] * b[n, k], k)
+""")
+    plan = generate(spec, analysis=False).plan
+    assert {"b_float16", "a_copy"} <= {array.name for array in plan.workspace}
+    assert plan.kernels[-1].family == "wgmma"

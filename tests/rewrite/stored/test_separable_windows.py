@@ -19,11 +19,14 @@ SEPARABLE = (
     "y[j, i] = sum(h[s] * x[i + r - 4, j + s - 3] * g[r], r, s)",
     "y[i, j] = sum(x[i + r - 4, j + s - 3] * x[i + r - 4, j + s - 3], r, s) - sum(x[i + r, j + s], r, s)",
     "y[i, j] = max(x[i + r - 4, j + s - 3], r, s)",
+    "y[i, j] = sum(g[r] * h[s] * x[i + r - 4, j + s - 3] * z[i + r - 4, j + s - 3], r, s)",
+    "y[i, j] = max(abs(x[i + r - 4, j + s - 3] - z[i + r - 4, j + s - 3]), r, s)",
     "y[i, j] = min(min(abs(x[i + r - 4, j + s - 3]), r), s)",
 )
 OTHERS = {
     "weights of both": "y[i, j] = sum(w[r, s] * x[i + r - 4, j + s - 3], r, s)",
     "two windows": "y[i, j] = sum(x[i + r - 4, j + s] * x[i + r, j + s - 3], r, s)",
+    "a window of another boundary": "y[i, j] = sum(x[i + r - 4, j + s - 3] * v[i + r - 4, j + s - 3], r, s)",
     "a term of the output's row": "y[i, j] = sum((x[i + r - 4, j + s - 3] - x[i, j]) ** 2, r, s)",
     "a condition": "y[i, j] = sum(x[i + r - 4, j + s - 3], r, s, where=r + s < 9)",
     "a diagonal": "y[i, j] = sum(x[i + r - 4, j + s - r], r, s)",
@@ -35,10 +38,15 @@ OTHERS = {
 
 
 SHAPES = {"g": "[9]", "h": "[8]", "w": "[9, 8]"}
+OF_X = (
+    "z: {{shape: [M, N], dtype: {dtype}, boundary: {boundary}}}",
+    "v: {{shape: [M, N], dtype: {dtype}, boundary: wrap}}",
+)
 
 
 def text_of(compute: str, boundary: str = "zero", dtype: str = "float32", memory: str = "") -> str:
-    weights = (f"  {n}: {{shape: {SHAPES[n]}, dtype: float32}}\n" for n in SHAPES if f"{n}[" in compute)
+    weights = [f"  {n}: {{shape: {SHAPES[n]}, dtype: float32}}\n" for n in SHAPES if f"{n}[" in compute]
+    weights += [f"  {n.format(dtype=dtype, boundary=boundary)}\n" for n in OF_X if f"{n[0]}[" in compute]
     return f"""cugen: 1
 kernel: f
 params: {{M: 37, N: 44}}

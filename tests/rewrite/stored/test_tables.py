@@ -102,3 +102,54 @@ def test_its_results_are_right(compute, t):
     assert "y_table" in kernel.source
     device = CpuDevice(sanitize=True)
     assert verify(spec, kernel.source, kernel.manifest, device, params={"T": t}).verification.passed
+
+
+WEIGHTS = "exp(-((r - 4) * (r - 4) + (s - 4) * (s - 4)) * width)"
+BLUR = f"y[i, j] = sum({WEIGHTS} * x[i + r - 4, j + s - 4], r, s)"
+WAVELETS = """q[c, s] = (cast(s, float32) - 4) / (c + 1)
+  z[c, i, j] = sum((1 - q[c, s] ** 2) * exp(-q[c, s] ** 2 / 2) * x[i, j + s - 4], s)"""
+# A term for each result, weights of elements, and an operand of the sum, which families of products store themselves.
+OF_ALL_TERMS = "y[i, j] = sum(exp(-(x[i + r - 4, j + s - 4] - x[i, j]) ** 2) * x[i + r - 4, j + s - 4], r, s)"
+OF_NO_RESULT = f"y[i, j] = x[i, j] / sum({WEIGHTS}, r, s)"
+OF_ELEMENTS = "y[i, j] = sum(exp(w[r, s]) * x[i + r - 4, j + s - 4], r, s)"
+
+
+def windows_of(compute: str, height: int | str, columns: int):
+    (spec,) = load_text(f"""cugen: 1
+kernel: f
+params: {{H: {height}, W: {columns}}}
+{"scalars: {width: {dtype: float32}}" if "width" in compute else ""}
+arrays:
+  x: {{shape: [H, W], dtype: float32, boundary: reflect}}
+{"  w: {shape: [9, 9], dtype: float32}" if "w[" in compute else ""}
+  {"z: {shape: [5, H, W], dtype: float32}" if "z[" in compute else "y: {shape: [H, W], dtype: float32}"}
+indices: {{i: H, j: W, {"c: 5" if "z[" in compute else "r: 9"}, s: 9}}
+compute: |
+  {compute}
+""")
+    return spec
+
+
+@pytest.mark.parametrize("compute", [BLUR, WAVELETS])
+@pytest.mark.parametrize("height", [2048, "dynamic"])
+def test_weights_of_a_reduction_are_computed_once(compute, height):
+    kernel = generate(windows_of(compute, height, 2048), analysis=False)
+    assert "_table" in kernel.plan.kernels[0].name
+    assert kernel.source.count("expf(") == 1
+
+
+@pytest.mark.parametrize("compute", [OF_ALL_TERMS, OF_NO_RESULT, OF_ELEMENTS])
+def test_other_terms_are_no_tables(compute):
+    kernel = generate(windows_of(compute, 2048, 2048), analysis=False)
+    assert not any("table" in launch.name for launch in kernel.plan.kernels)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("compute", [BLUR, WAVELETS])
+@pytest.mark.parametrize("height", [1, 21])
+def test_results_of_weights_in_tables_are_right(compute, height):
+    spec = windows_of(compute, "dynamic", 2048)
+    kernel = generate(spec, analysis=False)
+    assert "_table" in kernel.source
+    device = CpuDevice(sanitize=True)
+    assert verify(spec, kernel.source, kernel.manifest, device, params={"H": height}).verification.passed

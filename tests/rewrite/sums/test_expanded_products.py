@@ -99,3 +99,22 @@ compute: y[n, f, i, j] = sum(x[n, c, i + r - 1, j + s - 1] * (w[f, c, r, s] - q[
     assert plan.kernels[-1].family == "gemm"
     assert any("tensor cores by" in reason for reason in plan.kernels[-1].reasons)
     assert passes(spec)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+def test_the_product_has_copies_of_operands_that_tensor_cores_would_gather(target):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: f
+target: {target}
+params: {{M: 4096, N: 4096, K: 4096}}
+scalars: {{zero: {{dtype: int32}}}}
+arrays:
+  a: {{shape: [M, K], dtype: uint8}}
+  b: {{shape: [K, N], dtype: int8}}
+  y: {{shape: [M, N], dtype: int32}}
+compute: y[m, n] = sum((cast(a[m, k], int32) - zero) * b[k, n], k)
+""")
+    plan = generate(spec, analysis=False).plan
+    assert {array.name for array in plan.workspace} & {"b_copy", "b_rows"}
+    assert plan.kernels[-1].family == ("gemm" if target == "sm_80" else "wgmma")

@@ -111,9 +111,11 @@ def _is_taken(single: Single, request: Request) -> bool:
 
 
 def _has_placed_operands(single: Single) -> bool:
-    """Whether the statement reads an array that the spec places: its tiles are those of the statement as it is."""
+    """Whether the statement reads an array that the spec places, other than a temporary that is stored: its tiles are
+    those of the statement as it is."""
     reads = (node for node in walk(single.statement.value) if isinstance(node, Read))
-    return any(single.context.spec.array(read.array).memory.space not in (None, "global") for read in reads)
+    unplaced = (None, "global", "scratch")
+    return any(single.context.spec.array(read.array).memory.space not in unplaced for read in reads)
 
 
 def _is_long(single: Single) -> bool:
