@@ -400,9 +400,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) conv_wgmma_bf16(
         if (thread == 0) {
             tma_store_2d(&y_map, &c_tile[0][0][0][0], k0, npq0);
             tma_store_commit();
-        }
-
-        if (thread == 0) {
             tma_store_wait_read<0>();
         }
     }

@@ -364,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
             mbarrier_wait(&full[stage], full_parity);
             wgmma_fence();
             #pragma unroll
-            for (int k = 0; k < BK; k += 32) {
+            for (int k = 0; k < 128; k += 32) {
                 wgmma_m64n96k32_e4m3(&partials[0][0], &partials[1][0], k_major_matrix(&As[stage][64 * warpgroup][0], k),
                     k_major_matrix(&Bs[stage][0][0], k), k > 0);
             }
@@ -408,9 +408,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm_wgmma_fp8(
                 tma_store_2d(&C_map, &c_tile[warpgroup][chunk][0][0], n0 + 32 * chunk, m0 + 64 * warpgroup);
             }
             tma_store_commit();
-        }
-
-        if (thread_of_warpgroup == 0) {
             tma_store_wait_read<0>();
         }
     }

@@ -359,9 +359,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm_wgmma_no_producer(
             tma_store_2d(&C_map, &c_tile[warpgroup][chunk][0][0], n0 + 64 * chunk, m0 + 64 * warpgroup);
         }
         tma_store_commit();
-    }
-
-    if (thread_of_warpgroup == 0) {
         tma_store_wait_read<0>();
     }
 }

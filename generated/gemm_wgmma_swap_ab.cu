@@ -393,9 +393,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) gemm_wgmma_swap_ab(
             // C_map(n0, m0): assumed: 468 sectors, ideal 416; 333.33 on average (104 x 128 bytes)
             tma_store_2d(&C_map, &c_tile[0][0][0][0], n0, m0);
             tma_store_commit();
-        }
-
-        if (thread == 0) {
             tma_store_wait_read<0>();
         }
     }

@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input f74ff820e62a12c0, text 3b12a689162ec5a8.
+// Input f9e7a9c24782ecac, text a970dcb13d8f1e7e.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input f74ff820e62a12c0, text 41a97667a0d82a99.
+// Input f9e7a9c24782ecac, text 997274bf531ba8e7.

@@ -373,9 +373,6 @@ extern "C" __global__ void __launch_bounds__(160, 1) tensor_ladder_5_wgmma(
         if (thread == 0) {
             tma_store_2d(&C_map, &c_tile[0][0][0][0], n0, m0);
             tma_store_commit();
-        }
-
-        if (thread == 0) {
             tma_store_wait_read<0>();
         }
     }

@@ -414,9 +414,6 @@ extern "C" __global__ void __launch_bounds__(288, 1) tensor_ladder_6_wgmma_wide(
                 tma_store_2d(&C_map, &c_tile[warpgroup][chunk][0][0], n0 + 64 * chunk, m0 + 64 * warpgroup);
             }
             tma_store_commit();
-        }
-
-        if (thread_of_warpgroup == 0) {
             tma_store_wait_read<0>();
         }
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,8 +14,8 @@ from cugen.reference.filtering import filtered
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.scope import Scope
 from cugen.reference.storage import Values, format_of, store, working_dtype
-from cugen.reference.sums.contraction import conjuncts, contract, multiply, split
-from cugen.reference.sums.outer_factors import factored
+from cugen.reference.sums.contraction import conjuncts, contract, factors_of, multiply, split
+from cugen.reference.sums.outer_factors import factored, without_scales
 from cugen.reference.sums.reductions import (
     Sum,
     argument_of_extremum,
@@ -48,6 +49,7 @@ from cugen.spec.expressions import (
 from cugen.spec.floats.signs import is_nonnegative
 from cugen.spec.model import Precision
 from cugen.spec.prove.integers import evaluate as integer
+from cugen.spec.separate_terms import Term, separate_terms
 from cugen.spec.types import INT64, DType
 from cugen.spec.winograd.recognition import Convolution
 
@@ -190,24 +192,52 @@ class Interpreter:
 
     def _reduced(self, node: Reduce, scope: Scope) -> Tracked:
         inner, extents = self._bound(node.indices, scope)
-        truncated = truncation(node, self._operand_type, self.precision, has_wgmma=self.has_wgmma)
         if node.is_position:
             return argument_of_extremum(node.kind, *self._terms(node, inner))
         if node.kind == "sum":
-            total = self._contract(node, inner, extents)
-            if total is None:
-                chunks = _chunked(node, inner, extents)
-                sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
-                total = functools.reduce(Sum.plus, sums)
-            result = total.result(node.dtype, truncated=truncated)
-            if (convolution := self.winograd.get(node)) is not None:
-                channels = tuple(integer(index.extent, self.params) for index in convolution.channels)
-                is_tf32 = self.precision.tf32
-                return with_winograd(result, convolution, scope, channels, self.evaluate, tf32=is_tf32)
-            return self._with_factors_outside(node, scope, total, result)
+            terms = separate_terms(node) if node.dtype.is_float else ()
+            return self._sum_of_terms(node, terms, scope) if terms else self._sum(node, scope)[1]
         partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in _chunked(node, inner, extents)]
         operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
         return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)
+
+    def _sum(self, node: Reduce, scope: Scope) -> tuple[Sum, Tracked]:
+        """A sum, and its result."""
+        inner, extents = self._bound(node.indices, scope)
+        total = self._contract(node, inner, extents)
+        if total is None:
+            chunks = _chunked(node, inner, extents)
+            sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
+            total = functools.reduce(Sum.plus, sums)
+        truncated = truncation(node, self._operand_type, self.precision, has_wgmma=self.has_wgmma)
+        result = total.result(node.dtype, truncated=truncated)
+        if (convolution := self.winograd.get(node)) is not None:
+            channels = tuple(integer(index.extent, self.params) for index in convolution.channels)
+            is_tf32 = self.precision.tf32
+            return total, with_winograd(result, convolution, scope, channels, self.evaluate, tf32=is_tf32)
+        return total, self._with_scales_outside(node, scope, self._with_factors_outside(node, scope, total, result))
+
+    def _sum_of_terms(self, node: Reduce, terms: tuple[Term, ...], scope: Scope) -> Tracked:
+        """The result of a sum with its terms in any order, or summed apart, where tensor cores may multiply."""
+        total: Sum | None = None
+        apart: Tracked | None = None
+        for term in terms:
+            of_term = replace(node, body=term.expr)
+            tf32 = tf32_factors(of_term, self._dtype_of, self.precision.tf32)
+            added, result = replace(self, tf32=tf32)._sum(of_term, scope)
+            added = replace(added, value=-added.value) if term.is_negative else added
+            total = added if total is None else total.plus(added)
+            if apart is None:
+                apart = replace(result, value=-result.value) if term.is_negative else result
+            else:
+                apart = apply_operator("sub" if term.is_negative else "add", (apart, result), node.dtype)
+        assert total is not None
+        assert apart is not None
+        together = total.result(node.dtype)
+        if together.bound is None and apart.bound is None:
+            return together
+        bound = np.maximum(together.slack, deviation(together.value, apart.value) + apart.slack)
+        return Tracked(together.value, bound)
 
     def _with_factors_outside(self, node: Reduce, scope: Scope, total: Sum, result: Tracked) -> Tracked:
         """The result of a sum, within whose bound is also the product of the factors of all terms and the sum of the
@@ -223,6 +253,18 @@ class Interpreter:
         product = self.evaluate(split_off.product, scope)
         gap = deviation(result.value, product.value) + product.slack
         return replace(result, bound=np.maximum(result.slack, np.where(may_overflow, gap, 0.0)))
+
+    def _with_scales_outside(self, node: Reduce, scope: Scope, result: Tracked) -> Tracked:
+        """The result of a sum, any number where a sum of its terms without the factors of groups may overflow."""
+        if (unscaled := without_scales(node)) is None:
+            return result
+        limit, (inner, extents) = format_of(node.dtype).overflow, self._bound(node.indices, scope)
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = (np.max(np.abs(self.evaluate(f, inner).value), initial=0) for f in factors_of(unscaled))
+            if math.prod(map(float, largest)) * math.prod(extents) < limit:
+                return result
+            magnitude = self._sum(unscaled, scope)[0].magnitude
+        return replace(result, bound=np.where(magnitude < limit, result.slack, np.inf))
 
     def _reduce_chunk(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:
         body, where = self._terms(node, chunk)

@@ -8,6 +8,7 @@ A sum of several products, as that of complex numbers is, may be such reductions
     y[m, n] = sum(a[m, k, 0] * b[k, n, 0] - a[m, k, 1] * b[k, n, 1], k)
 is
     y[m, n] = sum(a[m, k, 0] * b[k, n, 0], k) - sum(a[m, k, 1] * b[k, n, 1], k)
+and so are other terms: sum(a[m, k] * b[k, n] + c[k], k) is sum(a[m, k] * b[k, n], k) + sum(c[k], k).
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from math import prod
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.sums.invariant_terms import sum_of, total_of
 from cugen.rewrite.temporaries import Temporary, last_request, last_single, steps_of, temporary
-from cugen.spec.expressions import Expr, Op, Reduce, children, free_indices, walk
+from cugen.spec.expressions import Expr, Reduce, children, free_indices
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import rebuild, replaced
+from cugen.spec.separate_terms import Term, is_product, separate_terms
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # of each product, which take longer than a launch and a temporary (heuristic)
 _MIN_TERMS = 32  # arithmetic per element of a temporary of the output's size that outweighs its traffic (heuristic)
@@ -52,8 +55,8 @@ def separated(
 def with_separate_products(
     single: Single, takes: Callable[[Request], bool], stores: Callable[[Single], Steps | None]
 ) -> Steps | None:
-    """The steps of sums with one product each; None where no sum has several, where they take less time than launches,
-    and where a GEMM doesn't take the last."""
+    """The steps of sums with one product each, and of other terms; None where no sum has several, where they take less
+    time than launches, and where a GEMM doesn't take the last."""
     statement = single.statement
     separate = replace(statement, value=_of_one_product(statement.value))
     sums = tuple(_outermost(statement.value))
@@ -64,18 +67,14 @@ def with_separate_products(
 
 
 def _of_one_product(expr: Expr) -> Expr:
-    """The expression with a sum for each term of its sums, where several of these are products."""
+    """The expression with a sum for each product among the terms of its sums, and for others with the same indices."""
     if not isinstance(expr, Reduce):
         return rebuild(expr, _of_one_product)
-    match expr.body:
-        case Op(name="add" | "sub", args=args, dtype=dtype) if expr.kind == "sum" and dtype == expr.dtype:
-            if all(_has_product(arg) for arg in args):
-                return replace(expr.body, args=tuple(_of_one_product(replace(expr, body=arg)) for arg in args))
-    return expr
-
-
-def _has_product(expr: Expr) -> bool:
-    return any(isinstance(node, Op) and node.name == "mul" for node in walk(expr))
+    names = frozenset(index.name for index in expr.indices)
+    sums: dict[object, list[Term]] = {}
+    for term in separate_terms(expr):
+        sums.setdefault(term if is_product(term.expr, names) else free_indices(term.expr), []).append(term)
+    return total_of([sum_of(terms, expr) for terms in sums.values()]) if len(sums) > 1 else expr
 
 
 def _outermost(expr: Expr) -> Iterator[Reduce]:

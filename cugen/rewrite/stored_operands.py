@@ -34,6 +34,7 @@ from cugen.spec.rewriting import converted, replaced
 from cugen.spec.types import INT8, INT16, UINT8, UINT16, DType
 
 MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
+_NARROW_BITS = 8
 _MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
 _MIN_N = 16  # the same, along the output dimensions that the stored operand doesn't have
 
@@ -75,7 +76,7 @@ def _steps(
         reads[value] = converted(shared or matrices[-1].read, value.dtype)
     a, b = (replaced(operand, reads.get) for operand in operands)
     product: dict[Expr, Expr] = {reduction: replace(reduction, body=Op("mul", (a, b), reduction.body.dtype))}
-    return steps_of(matrices, replace(statement, value=replaced(statement.value, product.get)))
+    return steps_of(matrices, replace(statement, value=replaced(statement.value, product.get)), splits_last=True)
 
 
 def _reduction(single: Single) -> Reduce | None:
@@ -185,7 +186,8 @@ def _stored(single: Single, reduction: Reduce, operands: tuple[Expr, Expr]) -> d
         reads = _reads(operand)
         # A function of one array is left to the contraction: the array's type may be narrower.
         value = reads[0] if vanishes(operand) and len(reads) == 1 else operand
-        indices = _matrix_indices(statement, k_indices, operand, partner)
+        is_narrow = _stored_type(value, single).bits <= _NARROW_BITS
+        indices = _matrix_indices(statement, k_indices, operand, partner, k_last=is_narrow)
         if not _is_profitable(single, reduction, value, indices):
             return {}
         dimensions[value] = indices
@@ -199,11 +201,12 @@ def _are_adjacent(read: Read, names: Set[str]) -> bool:
 
 
 def _matrix_indices(
-    statement: Statement, k_indices: tuple[Index, ...], operand: Expr, partner: Expr
+    statement: Statement, k_indices: tuple[Index, ...], operand: Expr, partner: Expr, *, k_last: bool
 ) -> tuple[Index, ...]:
     """The dimensions of the temporary. They have the order of an array that the operand reads, if the indices that are
     fused into M and K are adjacent and in order there. Else M, then the contracted indices, then the output's trailing
-    dimensions, those after the last one that only `partner` has."""
+    dimensions, those after the last one that only `partner` has; with `k_last`, as all instructions take bytes, the
+    contracted indices after these."""
     names, k_names = free_indices(operand), {index.name for index in k_indices}
     m_names = names - free_indices(partner)
     indices = {index.name: index for index in (*statement.indices, *k_indices) if index.name in names}
@@ -216,7 +219,7 @@ def _matrix_indices(
     last = max((n for n, index in enumerate(statement.indices) if index.name not in names), default=-1)
     leading = [index for index in statement.indices[: last + 1] if index.name in names]
     trailing = [index for index in statement.indices[last + 1 :] if index.name in names]
-    return (*leading, *k_indices, *trailing)
+    return (*leading, *trailing, *k_indices) if k_last else (*leading, *k_indices, *trailing)
 
 
 def _is_profitable(single: Single, reduction: Reduce, value: Expr, indices: tuple[Index, ...]) -> bool:

@@ -56,13 +56,20 @@ def temporary(
 
 
 def steps_of(
-    temporaries: Sequence[Temporary], last: Statement, *, tuned: tuple[str, ...] = (), again: bool = False
+    temporaries: Sequence[Temporary],
+    last: Statement,
+    *,
+    tuned: tuple[str, ...] = (),
+    again: bool = False,
+    splits_last: bool = False,
 ) -> Steps:
-    """The steps that compute temporaries, all but the `tuned` ones by any family, and then the `last` statement."""
+    """The steps that compute temporaries, all but the `tuned` ones by any family, and then the `last` statement. Those
+    of temporaries may be split `again`, and with `splits_last` so may that, as a long sum of stored operands."""
     arrays = tuple(stored.array for stored in temporaries)
     open_ = tuple(array.name for array in arrays if array.name not in tuned)
     statements = (*(stored.statement for stored in temporaries), last)
-    return Steps(statements, arrays, open_, tuned, again=open_ if again else ())
+    split = (*(open_ if again else ()), *((last.target,) if splits_last else ()))
+    return Steps(statements, arrays, open_, tuned, again=split)
 
 
 def storing_seconds(copied_bytes: int, device: Device) -> float:

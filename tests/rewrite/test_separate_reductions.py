@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
 import pytest
 
 from cugen.families.gemm.tiled import family as tiled
 from cugen.kernel import Kernel, generate
 from cugen.rewrite import separate_reductions
 from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
@@ -142,3 +144,53 @@ def test_separate_products_give_the_results_of_their_sum(monkeypatch, value: str
     )
     assert len(families_of(kernel)) > 1
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+OTHER_TERMS = """
+target: sm_90a
+params: {M: %s, N: %s, K: %s}
+arrays:
+  a: {shape: [M, K], dtype: %s}
+  b: {shape: [K, N], dtype: %s}
+  bias: {shape: [N], dtype: float32}
+  v: {shape: [K], dtype: float32, boundary: zero}
+  y: {shape: [M, N], dtype: float32}
+compute: y[m, n] = sum(a[m, k] * b[k, n] %s, k) + bias[n] + v[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("terms", "families"),
+    [
+        ("+ bias[n] / K", ["wgmma"]),
+        ("- 0.5", ["wgmma"]),
+        ("- bias[n] / K + v[k] + 1", ["reduce", "wgmma"]),
+        ("- a[m, k] * bias[n]", ["reduce", "wgmma"]),
+        ("+ v[k] - v[k] ** 2 + bias[n] * v[k]", ["reduce", "wgmma"]),
+    ],
+)
+def test_other_terms_of_a_sum_of_products_are_summed_apart(terms: str, families: list[str]) -> None:
+    sizes = (1024, 2048, 4096, "float16", "float16")
+    assert families_of(kernel_of(OTHER_TERMS % (*sizes, terms))) == families
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("terms", ["+ bias[n] / K - v[k]", "- 2.5 * bias[n] - a[m, k] + v[k] * b[k, n]"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("k", ["33", "dynamic"])
+def test_other_terms_give_the_results_of_their_sum(monkeypatch, terms: str, dtype: str, k: str) -> None:
+    monkeypatch.setattr(separate_reductions, "_MIN_MULTIPLY_ADDS", 1)
+    kernel = kernel_of(OTHER_TERMS % (40, 72, k, dtype, dtype, terms))
+    assert families_of(kernel)[-1] in ("gemm", "tiled", "wgmma")
+    for length in (33,) if k == "33" else (1, 64):
+        params = {"K": length} if k == "dynamic" else {}
+        assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(), params=params).verification.passed
+
+
+def test_terms_that_cancel_have_the_bound_of_their_sums(monkeypatch) -> None:
+    """Each product less its number is nearly 0, the sums of either are not."""
+    monkeypatch.setattr(separate_reductions, "_MIN_MULTIPLY_ADDS", 1)
+    kernel = kernel_of(OTHER_TERMS % (16, 16, 4096, "float32", "float32", "- bias[n]"))
+    ones, numbers = np.ones((16, 4096), np.float32), np.full((4096, 16), 3.3, np.float32)
+    inputs = Inputs({"a": ones, "b": numbers, "bias": numbers[0], "v": np.zeros(4096, np.float32)}, {})
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(), inputs=inputs).verification.passed

@@ -103,11 +103,9 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
         "arithmetic": done.all_flop / peak,
     }
     uneven = -(-blocks // device.sms) * device.sms / blocks
-    loads = launch.hiding or launch.copies
-    in_flight = loads.bandwidth_share if loads else 1.0
     limits = {name: seconds * uneven for name, seconds in on_chip.items()}
     limits |= {"the start of blocks": blocks * BLOCK_START_CYCLES / latency.clock}
-    limits |= {"memory": traffic.touched / (device.bandwidth * in_flight), "launch": EMPTY_LAUNCH_SECONDS}
+    limits |= {"memory": _memory_seconds(launch, accesses, device), "launch": EMPTY_LAUNCH_SECONDS}
     bounds = {"memory": traffic.compulsory / device.bandwidth, "arithmetic": done.all_flop / peak}
     return Price(
         seconds=max(limits.values()),
@@ -118,6 +116,22 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
         bound_limiter=max(bounds, key=lambda name: bounds[name]),
         is_complete=all(report.totals is not None for report in accesses),
     )
+
+
+def _memory_seconds(launch: Facts, accesses: Sequence[AccessReport], device: Device) -> float:
+    """The time of what is moved, at the share of the bandwidth that the bytes in flight sustain: of what threads load
+    theirs, of all else those of the stages that TMA fills, if there are any."""
+    traffic, loads, copies = launch.traffic, launch.hiding, launch.copies
+    assert traffic is not None
+    assert traffic.touched is not None
+    if loads is None or copies is None:
+        only = loads or copies
+        return traffic.touched / (device.bandwidth * (only.bandwidth_share if only else 1.0))
+    loaded = {report.access.array.symbol for report in accesses if report.access.kind == "load"}
+    rows = (row for row in traffic.arrays if row.direction == "read" and row.array in loaded)
+    by_threads = sum(row.touched or 0 for row in rows)
+    others = traffic.touched - by_threads
+    return (by_threads / loads.bandwidth_share + others / copies.bandwidth_share) / device.bandwidth
 
 
 def total(prices: Sequence[Price]) -> Price:

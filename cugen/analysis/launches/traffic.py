@@ -40,6 +40,11 @@ class ArrayTraffic:
         return min(self.requested, self.size)
 
     @property
+    def touched(self) -> int | None:
+        """The same in whole sectors."""
+        return None if self.moved is None else min(self.moved, self.size)
+
+    @property
     def efficiency(self) -> float | None:
         return self.requested / self.moved if self.moved else None
 
@@ -131,7 +136,7 @@ def traffic(
             )
     constant = min(constant_bytes, constants_requested)
     arrays = tuple(rows.values())
-    touched = _sum(None if row.moved is None else min(row.moved, row.size) for row in arrays)
+    touched = _sum(row.touched for row in arrays)
     return Traffic(
         read=sum(row.requested for row in arrays if row.direction == "read"),
         written=sum(row.requested for row in arrays if row.direction == "written"),

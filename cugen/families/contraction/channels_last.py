@@ -63,7 +63,8 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     minimum = _MIN_MULTIPLY_ADDS if moves else _MIN_MULTIPLY_ADDS_OF_FILTERS
     if not copies or _multiply_adds(single, convolution) < minimum:
         return None
-    steps = steps_of(copies, replace(single.statement, value=replaced(single.statement.value, reads.get)))
+    last = replace(single.statement, value=replaced(single.statement.value, reads.get))
+    steps = steps_of(copies, last, splits_last=True)
     return steps if is_taken(last_request(single, steps)) else None
 
 
@@ -76,6 +77,8 @@ def _convolution(single: Single) -> _Convolution | None:
     windows = [read for read in reads if not _is_plain(read)]
     filters = [read for read in reads if _is_plain(read) and read.boundary is None]
     if len(windows) != 1 or len(filters) != 1 or windows[0].exact or windows[0].array == filters[0].array:
+        return None
+    if all(isinstance(sub, IndexValue) or not free_indices(sub) for sub in windows[0].subscripts):  # a slice
         return None
     summed = {index.name: index for index in reduction.indices}
     bare = [sub.name for sub in windows[0].subscripts if isinstance(sub, IndexValue) and sub.name in summed]

@@ -69,6 +69,10 @@ CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # of unknown length; elements past these 
 MAX_BLOCKS_OF_IDLE_GRID = 32  # up to which a grid leaves most multiprocessors idle
 MIN_LONG_ROW_ELEMENTS = 1 << 16  # where idle multiprocessors cost more than further launches
 MIN_RELOADED_ELEMENTS = 1 << 22  # whose passes take longer on half of a device than further launches (heuristic)
+# Where blocks of adjacent columns take longer than further launches (measured on H200): elements of a block that has
+# them as single ones of 16 bits or fewer, or the length of the columns of few blocks.
+MIN_NARROW_COLUMN_ELEMENTS = 96 * MAX_BLOCK_THREADS
+MIN_COLUMN_LENGTH, MAX_BLOCKS_OF_COLUMNS = 4096, 16
 MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows take a cluster
 CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
 NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
@@ -327,7 +331,8 @@ def _cluster(problem: RowProblem, certain: int, length: int) -> int:
 
 
 def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
-    """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
+    """Whether a grid with one block or cluster per row would leave most of the device idle, for long, or its blocks
+    have more of adjacent columns than they load fast."""
     if problem.request.schedule.family == "rowwise":
         return False
     rows = math.prod(map(problem.request.context.planned_extent, problem.domain.rows))
@@ -336,10 +341,22 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     blocks = groups * (config.cluster if longest <= _capacity(config) else 1)
     if blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS:
         return True
+    if config.contiguous_row and _has_slow_blocks(problem, config, blocks, longest):
+        return True
     # Rows that are reloaded in each pass are read as often by further launches, which leave no multiprocessor idle.
     typical = problem.request.context.typical_extent(problem.column) or 0
     is_reloaded = typical >= 2 * _capacity(config) and rows * typical >= MIN_RELOADED_ELEMENTS
     return is_reloaded and 2 * groups * config.cluster <= PLANNING_DEVICE.sms
+
+
+def _has_slow_blocks(problem: RowProblem, config: RowConfig, blocks: int, longest: int) -> bool:
+    """Whether blocks of adjacent columns take longer than further launches, which have vectors of these and parts of
+    the columns on all multiprocessors."""
+    if longest > _capacity(config):  # as many passes over memory as further launches have
+        return True
+    if is_narrow(problem):
+        return config.rows * longest >= MIN_NARROW_COLUMN_ELEMENTS
+    return longest >= MIN_COLUMN_LENGTH and blocks <= MAX_BLOCKS_OF_COLUMNS
 
 
 def reloads_single_elements(problem: RowProblem, config: RowConfig) -> bool:

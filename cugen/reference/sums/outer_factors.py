@@ -1,4 +1,4 @@
-"""Factors that all terms of a sum have, which a device may multiply once, after the sum."""
+"""Factors that all terms of a sum have, or a group of them, which a device may multiply once, after the sum."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cugen.spec.expressions import Const, Expr, Op, Reduce, free_indices
+from cugen.spec.rewriting import without_quotients
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,20 @@ def factored(node: Reduce) -> FactoredSum | None:
     if not outer or all(operator == "div" for operator, _ in inner):
         return None
     return FactoredSum(replace(node, body=_product(inner, node)), _product(outer, node))
+
+
+def without_scales(node: Reduce) -> Reduce | None:
+    """The sum of floats without the factors of groups of terms, such as `s[k // 128]`; None if it has none."""
+    if node.kind != "sum" or not node.dtype.is_float or node.body.dtype != node.dtype or node.where is not None:
+        return None
+    names = {index.name for index in node.indices}
+    factors = list(_factors(node.body))
+    of_terms = [(operator, f) for operator, f in factors if names <= free_indices(without_quotients(f))]
+    others = [f for operator, f in factors if (operator, f) not in of_terms]
+    has_groups = any(names & free_indices(f) for f in others)
+    if not has_groups or all(operator == "div" for operator, _ in of_terms):
+        return None
+    return replace(node, body=_product(of_terms, node))
 
 
 def _factors(expr: Expr) -> Iterator[tuple[str, Expr]]:

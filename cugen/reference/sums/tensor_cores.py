@@ -13,7 +13,7 @@ import numpy as np
 
 from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
-from cugen.spec.expressions import Cast, Expr, Op, Read, Reduce, free_indices
+from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, free_indices
 from cugen.spec.model import Precision, Spec
 from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import FLOAT32, DType
@@ -124,11 +124,21 @@ def _tensor_core_widths(node: Reduce, dtype_of: Callable[[str], DType]) -> list[
         dtype = dtype_of(inner.array) if isinstance(inner, Read) else inner.dtype
         if isinstance(inner, Read) and dtype.is_float and dtype.bits <= _WIDE_BITS:
             floats.append(dtype.bits)
-        elif isinstance(factor, Cast | Read) and dtype.bits == _NARROW_BITS:
-            integers.append(dtype.bits)
+        elif (isinstance(factor, Cast | Read) and dtype.bits == _NARROW_BITS) or _is_of_integers(factor):
+            integers.append(_NARROW_BITS)
     if len(floats) < 2 and not (integers and _WIDE_BITS in floats):
         return []
     return sorted(floats)[:2] if len(floats) > 1 else [*integers[:1], *floats]
+
+
+def _is_of_integers(factor: Expr) -> bool:
+    """Whether a float is the sum or difference of integers, as of a weight and its zero point."""
+    match factor:
+        case Op(name="add" | "sub", args=args):
+            return all(isinstance(arg, Const) or _is_of_integers(arg) for arg in args)
+        case Cast(arg=arg):
+            return arg.dtype.is_integer
+    return False
 
 
 def rounded_to_tf32(x: Tracked, *, keeps_exact: bool = True) -> Tracked:

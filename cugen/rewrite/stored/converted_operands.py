@@ -7,8 +7,8 @@ becomes
 Both 16-bit floats hold all numbers of 8 bits, tf32 those of 16-bit floats, float64 those of 32: products and sums are
 those of the types as they are written. float8 is stored in float16 where tensor cores don't take it, and operands are
 in float32 where the spec allows tf32. The operand may be computed of 8-bit integers, as those of two in a byte are.
-Conditions of two matrices that are counted, `sum(a[m, k] and b[k, n], k)`, are stored in int8, as 0 and 1, whose
-products are those of tensor cores.
+Conditions of two matrices that are counted, `sum(a[m, k] and b[k, n], k)` or as a product of bools, are stored in int8,
+as 0 and 1, whose products are those of tensor cores.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ _MAX_BYTES = 1 << 29
 _COUNTER_FAMILY = "histogram"  # counts how often two keys occur together, and looks at each pair once
 _NARROW_BITS, _WIDE_BITS = 8, 16
 _MAX_INTEGER = 1 << 8  # up to which a float of 16 bits holds all integers, as it does all numbers of 8 bits
+_MAX_FLOAT16_INTEGER = 1 << 11  # up to which float16 does
 
 
 def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request], bool]) -> Steps | None:
@@ -80,9 +81,8 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
         matrices = {value: _matrix(value, indices, dtype, single, taken) for value, indices in dimensions.items()}
         reads: dict[Expr, Expr] = {value: matrix.read for value, matrix in matrices.items()}
         product = replaced(statement.value, reads.get)
-        steps = steps_of([*matrices.values()], replace(statement, value=product))
-        copied = replace(steps, again=(statement.target,))  # operands that tensor cores would gather
-        return copied if uses_tensor_cores(last_request(single, steps)) else None
+        steps = steps_of([*matrices.values()], replace(statement, value=product), splits_last=True)
+        return steps if uses_tensor_cores(last_request(single, steps)) else None
     return None
 
 
@@ -90,13 +90,15 @@ def _conditions(reduction: Reduce) -> tuple[Expr, Expr] | None:
     """The conditions of two matrices of which a reduction counts the terms with both, or tests that there are any."""
     body = reduction.body
     if reduction.kind == "sum":
-        if not isinstance(body, Cast) or not reduction.dtype.is_integer:
+        if not reduction.dtype.is_integer:
             return None
-        body = body.arg
+        body = body.arg if isinstance(body, Cast) else body
     match body:
         case Select(condition=first, then=second, orelse=Const(value=False)) if second.dtype == BOOL:
             return first, second
         case Op(name="and", args=(first, second)):
+            return first, second
+        case Op(name="mul", args=(Cast(arg=first), Cast(arg=second))) if first.dtype == second.dtype == BOOL:
             return first, second
     return None
 
@@ -156,8 +158,8 @@ def _type_of(value: Expr, single: Single) -> DType | None:
     if not any(isinstance(node, Read) for node in walk(value)):
         return None
     ends = _integer_range(value)
-    if ends is not None and max(map(abs, ends)) <= _MAX_INTEGER:
-        return INT8
+    if ends is not None:
+        return INT8 if max(map(abs, ends)) <= _MAX_INTEGER else FLOAT16
     if not isinstance(value, Cast):
         return _stored_type(value, single)
     return value.arg.dtype if value.arg.dtype.bits < value.dtype.bits else value.dtype
@@ -179,7 +181,7 @@ def _integer_range(value: Expr) -> tuple[int, int] | None:
             ends = sides[0][0] + low, sides[0][1] + high
         case _:
             return None
-    return ends if max(map(abs, ends)) <= _MAX_INTEGER else None
+    return ends if max(map(abs, ends)) <= _MAX_FLOAT16_INTEGER else None
 
 
 def _stored_type(expr: Expr, single: Single) -> DType | None:

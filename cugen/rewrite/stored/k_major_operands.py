@@ -1,11 +1,12 @@
-"""Copies operands of tensor cores that are contiguous along another index than K, where loading them costs more:
+"""Copies operands of tensor cores that aren't copied in vectors along K, where loading them costs more:
 
     C[m, n] = sum(A[k, m] * B[k, n], k)                       int8
 becomes
     A_rows[m, k] = A[k, m];  B_rows[n, k] = B[k, n]
     C[m, n] = sum(A_rows[m, k] * B_rows[n, k], k)
 Instructions take elements of 8 bits in words of consecutive k, so that others are gathered one by one for each tile;
-and so are elements of any type of an operand that is contiguous along a batch.
+and so are elements of any type of an operand that is contiguous along a batch. Where rows begin anywhere, as K is no
+multiple of a vector, zeros follow those of the copies.
 """
 
 from __future__ import annotations
@@ -20,11 +21,25 @@ from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import factors_of
 from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, Temporary, last_request, steps_of, storing_seconds, temporary
-from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import (
+    Boundary,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Read,
+    Reduce,
+    Scan,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Schedule
 from cugen.spec.rewriting import replaced
+from cugen.spec.types import INT64
 
 _NARROW_BITS = 8
+_VECTOR_BYTES = 16  # the widest that a thread copies
 _MIN_GAIN = 1.1  # by the models (heuristic)
 
 
@@ -42,7 +57,9 @@ def with_k_major_operands(
     indices = {index.name: index for index in (*statement.indices, *reduction.indices)}
     if len(reads) != 2 or len(reduction.indices) != 1:
         return None
-    copied = [read for read in reads if _is_gathered(read, reduction.indices[0].name, reads, context)]
+    k = _padded(reduction.indices[0], reads, context)
+    is_padded = k != reduction.indices[0]
+    copied = [read for read in reads if is_padded or _is_gathered(read, k.name, reads, context)]
     gathering = predicted_seconds(single.request()) if copied else None
     if gathering is None:
         return None
@@ -52,9 +69,12 @@ def with_k_major_operands(
     for read in copied:
         shared = next(filter(None, (copy.read_of(read, indices) for copy in copies)), None)
         if shared is None:
-            copies.append(_copy(read, reduction.indices[0], indices, single, taken))
+            copies.append(_copy(read, reduction.indices[0], k, indices, single, taken))
         changed[read] = shared or copies[-1].read
-    steps = steps_of(copies, replace(statement, value=replaced(statement.value, changed.get)))
+    product: dict[Expr, Expr] = {
+        reduction: replace(reduction, body=replaced(reduction.body, changed.get), indices=(k,))
+    }
+    steps = steps_of(copies, replace(statement, value=replaced(statement.value, product.get)))
     copied_bytes = [_bytes(copy, context) for copy in copies]
     seconds = predicted_seconds(last_request(single, steps)) if max(copied_bytes) <= MAX_TEMPORARY_BYTES else None
     if seconds is None:
@@ -94,11 +114,23 @@ def _is_gathered(read: Read, k: str, reads: list[Read], context: Context) -> boo
     return array.dtype.bits <= _NARROW_BITS or along not in rows or len(rows) > 1
 
 
-def _copy(read: Read, k: Index, indices: dict[str, Index], single: Single, taken: set[str]) -> Temporary:
+def _padded(k: Index, reads: list[Read], context: Context) -> Index:
+    """K, up to a multiple of the widest vectors of both operands if its extent is known."""
+    length = context.static_extent(k)
+    if length is None:
+        return k
+    width = max(_VECTOR_BYTES // context.arrays[read.array].dtype.bytes for read in reads)
+    return k if length % width == 0 else replace(k, extent=Const(-(-length // width) * width, INT64))
+
+
+def _copy(read: Read, k: Index, padded: Index, indices: dict[str, Index], single: Single, taken: set[str]) -> Temporary:
     order = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
     rows = tuple(indices[name] for name in sorted(order, key=list(indices).index) if name != k.name)
     what = f"{read.array}, contiguous along {k.name}, for: {single.statement.text}"
     dtype = single.context.arrays[read.array].dtype
     name = fresh(f"{read.array}_rows", taken)
-    copy = temporary(name, (*rows, k), read, what, single.statement, is_stored=True)
+    value = read
+    if padded != k:
+        value = replace(read, boundary=Boundary("zero"))
+    copy = temporary(name, (*rows, padded), value, what, single.statement, is_stored=True)
     return replace(copy, array=replace(copy.array, dtype=dtype))

@@ -124,7 +124,7 @@ def _is_unguarded(reduction: Reduce) -> bool:
 def _has_few_terms(reduction: Reduce, max_terms: int, spec: Spec) -> bool:
     """Whether it combines a few terms, without conditions or reductions inside."""
     count = elements(reduction.indices, spec)
-    if reduction.kind not in OPERATORS or reduction.where is not None or count is None or not 2 <= count <= max_terms:
+    if reduction.kind not in OPERATORS or reduction.where is not None or count is None or not 1 <= count <= max_terms:
         return False
     return not any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
 

@@ -19,6 +19,7 @@ from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.sums.factored_operands import with_factored_operands
 from cugen.rewrite.sums.interleaved_channels import with_interleaved_channels
+from cugen.rewrite.sums.invariant_terms import with_invariant_terms
 from cugen.rewrite.sums.short_reductions import with_short_reductions
 from cugen.rewrite.sums.short_rows import with_short_rows
 from cugen.rewrite.sums.short_scans import with_short_scan
@@ -33,7 +34,7 @@ from cugen.spec.model import Spec, Statement
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    factored = with_factored_operands(with_canonical_expressions(with_late_totals(spec)))
+    factored = with_factored_operands(with_invariant_terms(with_canonical_expressions(with_late_totals(spec))))
     chosen = with_chosen_elements(with_padded_windows(factored))
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))

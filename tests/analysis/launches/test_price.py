@@ -190,3 +190,22 @@ def test_a_function_is_as_many_instructions_as_it_takes():
     (function,), (product,) = prices(POWERS % "2.7"), prices(POWERS % "2")
     assert (function.limiter, product.limiter) == ("instructions", "instructions")
     assert function.seconds > 5 * product.seconds
+
+
+def test_what_threads_load_in_an_epilogue_waits_apart_from_the_copies_of_operands():
+    """A bias is a thousandth of the bytes, and its loads are all that threads have in flight."""
+    text = """
+cugen: 1
+kernel: layer
+target: sm_90a
+params: {M: 32, N: 8192, K: 8192}
+arrays:
+  x: {shape: [M, K], dtype: float16}
+  w: {shape: [N, K], dtype: float16}
+  b: {shape: [N], dtype: float32}
+  y: {shape: [M, N], dtype: float16}
+compute: y[m, n] = sum(x[m, k] * w[n, k], k) + b[n]
+"""
+    (with_bias,), (alone,) = prices(text), prices(text.replace(" + b[n]", "").replace("  b: {shape: [N]", "  #"))
+    assert with_bias.limiter == "memory"
+    assert with_bias.seconds == pytest.approx(alone.seconds, rel=0.05)

@@ -50,6 +50,22 @@ def test_elements_that_both_hold_are_counted_by_a_sum_of_products(made, reductio
     assert "a_frag[1].data[i] * b_frag[1].data[j]" in made(text).source
 
 
+@pytest.mark.parametrize("term", ["a[m, k] * b[k, n]", "cast(a[m, k], int32) * cast(b[k, n], int32)"])
+def test_products_of_bools_are_counted_on_tensor_cores(made, term):
+    text = TEXT.replace("[M, N], dtype: bool", "[M, N], dtype: int32") % (
+        2048,
+        2048,
+        2048,
+        "bool",
+        "bool",
+        f"sum({term}, k)",
+        "",
+    )
+    *copies, product = made(text).plan.kernels
+    assert len(copies) == 2
+    assert any("tensor cores by" in reason for reason in product.reasons)
+
+
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("sizes", [(37, 45, 5), (1, 3, 1), (70, 133, 33), (65, 66, 0)])
 @pytest.mark.parametrize(("condition", "dtype"), CASES)

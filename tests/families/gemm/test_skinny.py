@@ -162,6 +162,17 @@ def test_k_is_split_until_the_grid_fills_the_device(made):
 # Results
 
 
+@pytest.mark.parametrize(("dtype", "k"), [("float32", 8191), ("float16", 8191), ("float16", 16382)])
+@pytest.mark.parametrize("n_major", [False, True])
+def test_a_k_without_divisors_is_split_in_parts_of_which_the_last_is_shorter(made, prove, n_major, dtype, k):
+    """A prime number of terms, and twice one."""
+    text = skinny_gemm(5, k, 64, n_major=n_major, dtype=dtype, out="float32")
+    first, last = made(text).plan.kernels
+    assert (first.family, last.family) == ("skinny", "reduce")
+    assert grid(first)[1] > 4
+    prove(text)
+
+
 @pytest.mark.parametrize(
     ("k", "dtype", "family"),
     [

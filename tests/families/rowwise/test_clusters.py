@@ -96,7 +96,7 @@ def test_an_impossible_cluster_is_refused(reasons, schedule):
 
 
 def test_strided_rows_have_no_clusters(reasons):
-    text = rows(4096, 100, ("y[i, j] = softmax(x[i, j], i)",), schedule="cluster: 2")
+    text = rows(1024, 100, ("y[i, j] = softmax(x[i, j], i)",), schedule="cluster: 2")
     assert [refusal.key for refusal in reasons("rowwise", text)] == ["schedule.cluster"]
 
 

@@ -1,5 +1,4 @@
-"""Columns that no block holds, and that are too few for a block on each multiprocessor, take launches that fill the
-device."""
+"""Columns that no block holds, or that few blocks load one by one, take launches that fill the device."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def kernel_of(n: int, d: int, value: str, dtype: str = "float32"):
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_long_columns_that_leave_multiprocessors_idle_take_several_launches(value):
+def test_columns_that_no_block_holds_take_several_launches(value):
     kernel = kernel_of(30000, 1000, value)
     *passes, last = kernel.plan.kernels
     assert {launch.family for launch in passes} == {"reduce"}
@@ -41,16 +40,21 @@ def test_long_columns_that_leave_multiprocessors_idle_take_several_launches(valu
 
 
 @pytest.mark.parametrize(
-    ("n", "d"),
+    ("n", "d", "dtype", "is_one_launch"),
     [
-        pytest.param(30000, 4000, id="a block on most multiprocessors"),
-        pytest.param(3000, 1000, id="columns that blocks hold"),
-        pytest.param(30000, 100, id="few elements"),
+        pytest.param(30000, 4000, "float32", False, id="no block holds them, whatever the grid"),
+        pytest.param(30000, 24, "float32", False, id="few of them"),
+        pytest.param(4096, 64, "float32", False, id="few blocks of long ones"),
+        pytest.param(4096, 1000, "float32", True, id="more blocks"),
+        pytest.param(3000, 64, "float32", True, id="short ones"),
+        pytest.param(8192, 1000, "bfloat16", False, id="blocks of many narrow elements"),
+        pytest.param(2048, 1000, "bfloat16", True, id="blocks of fewer"),
     ],
 )
-def test_others_stay_in_one_launch(n, d):
-    (launch,) = kernel_of(n, d, SOFTMAX).plan.kernels
-    assert launch.family == "rowwise"
+def test_columns_that_blocks_hold_stay_in_one_launch_where_that_is_faster(n, d, dtype, is_one_launch):
+    kernels = kernel_of(n, d, SOFTMAX, dtype).plan.kernels
+    assert (len(kernels) == 1) == is_one_launch
+    assert is_one_launch == (kernels[0].family == "rowwise")
 
 
 @pytest.mark.covering

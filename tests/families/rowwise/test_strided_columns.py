@@ -52,3 +52,30 @@ def test_all_elements_of_a_long_column_are_cached(planned):
 )
 def test_wide_blocks_are_right(prove, columns, rows, dtype):
     prove(channels(1, columns, rows, dtype))
+
+
+CHANNELS_LAST = """
+arrays:
+  x: {shape: [%s, %s, %s, %s], dtype: %s}
+  y: {shape: [%s, %s, %s, %s], dtype: %s}
+compute: |
+  mu[c] = mean(x[n, i, j, c], n, i, j)
+  iv[c] = rsqrt(var(x[n, i, j, c], n, i, j) + 1e-5)
+  y[n, i, j, c] = (x[n, i, j, c] - mu[c]) * iv[c]
+"""
+
+
+def channels_last(*sizes: int, dtype: str = "float32") -> str:
+    shape = (*sizes, dtype)
+    return CHANNELS_LAST % (*shape, *shape)
+
+
+def test_several_columns_whose_elements_are_equally_far_apart_have_one_index(made):
+    assert "x[element * 512 + c]" in made(channels_last(20, 7, 7, 512)).source
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(3, 7, 5, 33), (5, 1, 11, 64), (1, 13, 3, 7)])
+def test_results_of_several_strided_columns_are_right(prove, sizes, dtype):
+    prove(channels_last(*sizes, dtype=dtype), sanitize=True)

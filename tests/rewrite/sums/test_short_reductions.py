@@ -240,3 +240,20 @@ def test_sums_at_rotated_indices_are_terms_that_read_vectors() -> None:
 
 def test_sums_at_rotated_indices_are_right() -> None:
     assert passes(generate(load_text(DETERMINANTS % 41)[0], analysis=False))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float16", "int8"])
+def test_a_sum_of_one_term_has_no_loop(dtype: str) -> None:
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: outer
+params: {{M: 65, N: 70, K: 1}}
+arrays:
+  a: {{shape: [M, K], dtype: {dtype}}}
+  b: {{shape: [K, N], dtype: {dtype}}}
+  c: {{shape: [M, N], dtype: {dtype}}}
+compute: c[m, n] = sum(a[m, k] * b[k, n], k)
+""")
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == ["map"]
+    assert passes(kernel)

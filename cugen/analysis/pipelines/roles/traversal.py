@@ -204,10 +204,12 @@ def _counted(counter: Define, loop: Loop) -> Integer:
 
 
 def _is_pipeline_loop(node: For) -> bool:
-    """Whether it is over k-tiles, or round such a loop: it waits or arrives, or copies to several stages."""
+    """Whether it is over k-tiles, or round such a loop: it waits or arrives, or copies to several stages. One over
+    groups of a k-tile's terms, whose wgmmas it commits, is unrolled."""
     name = node.loop.index.symbol
     return any(
-        isinstance(inner, AwaitBarrier | ArriveBarrier | CommitWgmmas)
+        isinstance(inner, AwaitBarrier | ArriveBarrier)
+        or (isinstance(inner, CommitWgmmas) and not node.loop.unroll)
         or (isinstance(inner, TensorLoad) and name in inner.barrier.subscripts[0].free_symbols)
         for inner in walk_nodes(node.body)
     )

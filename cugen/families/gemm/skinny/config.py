@@ -12,6 +12,7 @@ from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.alignment import divisor
 from cugen.plan.request import Tunable
 
+_MAX_UNEVEN_RATIO = 2  # of factors of which the parts are guarded, to those that divide K (heuristic)
 _TARGET_WARPS_PER_SM = 16  # enough loads in flight to saturate memory bandwidth (heuristic)
 _TARGET_THREADS_PER_SM = 1024  # with all loads of a GEMV in flight, these fit the register file
 _MIN_WARPS = 4  # per block of a GEMV
@@ -115,20 +116,26 @@ def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
 
 
 def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
-    """The split-K factor that fills the planning device, of those with enough work each; 1 for none. They divide a
-    static K."""
+    """The split-K factor that fills the planning device, of those with enough work each; 1 for none. It divides a
+    static K unless the last part, which then is shorter, is one of many more."""
     scheduled = dict(gemm.request.schedule.tunables).get("split_k")
     k, is_static = gemm.context.typical_extent(gemm.k), gemm.context.static_extent(gemm.k) is not None
     if k is None:
         return 1
+    factors = list(map(int, SPLIT_K.values))
+    even = [factor for factor in factors if k % factor == 0 or not is_static]
+    if scheduled is not None:
+        return int(scheduled) if scheduled in even else 1
     blocks = _blocks(gemm, config.block_n(gemm))
     target_warps = PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
-    factors = [factor for factor in map(int, SPLIT_K.values) if k % factor == 0 or not is_static]
-    if scheduled is not None:
-        return int(scheduled) if scheduled in factors else 1
-    best = 1
     min_k = max(config.k_width * (2 * WARP_SIZE if gemm.is_k_major else 4 * config.warps), MIN_EXTENT)
-    for factor in factors:
-        if k // factor >= min_k and best * blocks * config.warps < target_warps:
-            best = factor
-    return best
+
+    def best_of(factors: list[int]) -> int:
+        best = 1
+        for factor in factors:
+            if k // factor >= min_k and best * blocks * config.warps < target_warps:
+                best = factor
+        return best
+
+    best, uneven = best_of(even), best_of(factors)
+    return uneven if uneven > _MAX_UNEVEN_RATIO * best else best

@@ -144,10 +144,11 @@ def split(single: Single) -> Steps | None:
     (index,) = reduction.indices
     taken = taken_names(single.context.spec, (*statement.indices, index))
     chunk, chunk_k, where = Index(fresh("part", taken), Const(factor, INT64)), _quotient(index.extent, factor), None
-    if gemm.context.static_extent(gemm.k) is not None:
-        chunk_k = Const(k // factor, INT64)
+    is_static = gemm.context.static_extent(gemm.k) is not None
+    if is_static:
+        chunk_k = Const(k // factor if k % factor == 0 else _aligned(-(-k // factor)), INT64)
     k_value = Op("add", (Op("mul", (IndexValue(chunk.name), chunk_k), INT64), IndexValue(index.name)), INT64)
-    if gemm.context.static_extent(gemm.k) is None:
+    if not is_static or k % factor:
         where = Op("lt", (k_value, index.extent), BOOL)
     body = substitute(reduction.body, {index.name: k_value})
     partial = replace(reduction, body=body, where=where, indices=(Index(index.name, chunk_k),))
@@ -156,6 +157,11 @@ def split(single: Single) -> Steps | None:
     total = replace(reduction, body=parts.read, indices=(chunk,))
     last = replace(statement, value=replaced(statement.value, lambda node: total if node == reduction else None))
     return replace(steps_of((parts,), last, tuned=(parts.array.name,)), opens_last=True)
+
+
+def _aligned(length: int) -> int:
+    """The length of parts that begin at multiples of all vectors."""
+    return -(-length // MAX_ACCESS_BYTES) * MAX_ACCESS_BYTES
 
 
 def _quotient(extent: Expr, divisor: int) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Single, Steps, refuse_tunables
@@ -21,6 +22,7 @@ from cugen.rewrite.separate_reductions import separated, with_separate_products
 from cugen.rewrite.stored.converted_operands import with_converted_operands
 from cugen.rewrite.stored.k_major_operands import with_k_major_operands
 from cugen.rewrite.stored_operands import with_stored_operands
+from cugen.rewrite.sums.batched_parts import with_batched_parts
 from cugen.rewrite.sums.expanded_products import with_expanded_product
 from cugen.rewrite.transposed.stored_products import with_stored_products
 from cugen.spec.expressions import Read, Reduce, walk
@@ -60,12 +62,21 @@ def split(single: Single) -> Steps | None:
     def is_taken_by_others(request: Request) -> bool:
         return any(family.takes(request) for family in (batched.FAMILY, skinny.FAMILY, gemm.FAMILY))
 
+    def is_contraction(request: Request) -> bool:
+        return is_taken_by_others(request) or FAMILY.takes(request)
+
     def is_faster_separated(request: Request) -> bool:
         is_faster = _is_long(single) or _leaves_sms_idle(single) or gemm.uses_tensor_cores(request)
         return is_faster and is_taken_by_others(request)
 
     def with_stored(last: Single) -> Steps | None:
         return with_stored_operands(last, is_taken)
+
+    def with_parts_or_operands(is_taken: Callable[[Request], bool]) -> Steps | None:
+        """Stored operands, or the parts of a GEMM in a batch where these move fewer bytes."""
+        stored = with_stored_operands(single, is_taken)
+        parts = None if is_placed else with_batched_parts(single, is_taken_by_others, stored)
+        return parts or stored
 
     def with_copies(single: Single) -> Steps | None:
         """Copies of operands where the target has no wgmma, which has copies of its own."""
@@ -81,10 +92,10 @@ def split(single: Single) -> Steps | None:
         or (None if is_placed else with_converted_operands(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_copies(single))
-        or with_stored_operands(single, is_taken)
-        or (with_stored_operands(single, is_taken_by_others) if is_tiled else None)
+        or with_parts_or_operands(is_taken)
+        or (with_parts_or_operands(is_taken_by_others) if is_tiled else None)
         or (with_separate_products(single, is_faster_separated, with_stored) if is_tiled else None)
-        or (None if is_tiled or is_placed else with_separate_products(single, is_taken_by_others, with_stored))
+        or (None if is_tiled or is_placed else with_separate_products(single, is_contraction, with_stored))
         or separated(single, is_taken_by_others, with_stored)
     )
 

@@ -16,7 +16,7 @@ from cugen.families.gemm.wgmma.config import WgmmaConfig
 from cugen.families.gemm.wgmma.epilogues.rows import row_buffer_shape, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import LastTile, k_tiles_of, padded_channels
-from cugen.families.gemm.wgmma.operands.scales import scale_wavefronts
+from cugen.families.gemm.wgmma.operands.scales import groups_of, scale_wavefronts
 from cugen.families.gemm.wgmma.operands.tiles import begins_within_a_line, tile_rows
 from cugen.families.gemm.wgmma.split.work_units import stream_k_schedule_of
 from cugen.families.gemm.wgmma.swapped_operands import as_computed
@@ -118,7 +118,8 @@ def predict(contraction: Contraction, config: WgmmaConfig, fitted: Calibration =
     k_tile = max(max(instructions * block_m * block_n / 128, l2) + fitted.k_tile, shared + fitted.shared_k_tile)
     k_tile = max(k_tile, of_multiprocessor * fitted.row + fitted.row_k_tile)
     if config.promotes:
-        k_tile += fitted.overlapped_promotion if config.gives_registers else fitted.promotion
+        promotion = fitted.overlapped_promotion if config.gives_registers else fitted.promotion
+        k_tile += groups_of(contraction, int(config.block_k)) * promotion
     if config.sharing > 1:
         k_tile += fitted.multicast_pixels if any(o.window for o in contraction.operands) else fitted.multicast_k_tile
     k_tile += fitted.third_consumer if config.consumers > 2 else 0.0

@@ -38,6 +38,8 @@ from cugen.rewrite.stored.converted_operands import with_converted_operands
 from cugen.rewrite.temporaries import storing_seconds
 from cugen.spec.expressions import Reduce, factors_of_product
 
+_MIN_COPIED_EXTENT = 4  # of M and N: each element that is copied is multiplied so often (heuristic)
+
 
 def match(request: Request) -> Match | Refusals:
     """The GEMM with its config, or why there is none that wgmma computes."""
@@ -60,7 +62,7 @@ def match(request: Request) -> Match | Refusals:
     if padding := padding_refusal(contraction, block_k):
         reasons.append(Refusal(padding))
     if contraction.scales is not None:
-        reasons += scale_refusals(contraction, contraction.scales, block_k)
+        reasons += scale_refusals(contraction, contraction.scales, block_k, instruction.k)
     reasons += [*_split_refusals(contraction, block_k), *_stream_k_refusals(contraction)]
     reasons += [*_producer_refusals(contraction), *_epilogue_refusals(contraction), *_swap_refusals(contraction)]
     if reasons:
@@ -213,7 +215,10 @@ def split(single: Single) -> Steps | None:
 
 
 def _copies_pay_off(single: Single, contraction: Contraction, instruction: WgmmaInstruction, steps: Steps) -> bool:
-    """Whether the copies and a GEMM of them take less time than `gemm` of the operands as they are, by the models."""
+    """Whether the copies and a GEMM of them take less time than `gemm` of the operands as they are, by the models, and
+    all dimensions have some extent: a copy of a matrix times a vector takes longer than the product."""
+    if any(contraction.context.max_extent(index) < _MIN_COPIED_EXTENT for index in (contraction.m, contraction.n)):
+        return False
     if contraction.scales is not None:  # which `gemm` doesn't take
         return True
     by_mma = gemm.choose_config(contraction)

@@ -11,12 +11,12 @@ from cugen.families.gemm.wgmma.config import (
 )
 from cugen.families.gemm.wgmma.coordinates import BlockCoordinates, WarpgroupCoordinates
 from cugen.families.gemm.wgmma.operands.pixels import LastTile
-from cugen.families.gemm.wgmma.operands.scales import ScaledSums
+from cugen.families.gemm.wgmma.operands.scales import ScaledSums, groups_of
 from cugen.families.gemm.wgmma.operands.tiles import OperandTiles
 from cugen.families.gemm.wgmma.output_tiles import KRange
 from cugen.families.gemm.wgmma.pipeline import Pipeline
 from cugen.machine.wgmma import WGMMA_M
-from cugen.pieces.loop_variables import loop_variable, repeated, unrolled, value_of
+from cugen.pieces.loop_variables import loop_variable, repeated, repeated_sections, unrolled, value_of
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
@@ -40,6 +40,8 @@ from cugen.plan.pipeline_nodes import (
     Wgmma,
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer
+
+_FIRST = integer(0)  # term of a k-tile
 
 
 class MainLoop:
@@ -116,6 +118,8 @@ class MainLoop:
         after_first = Comparison(self.k0.symbol, ">", integer(0))
         previous = self.pipeline.stage_of(self.filled_stage + integer(self.config.stages) - 1)
         body = (
+            Section("stage", self._stage(self.pipeline.full_parity)),
+            Section("await_full", (self.pipeline.await_full(self.filled_stage),)),
             *self._multiplied(sums, self.k0.symbol),
             Section("await_previous", (AwaitWgmmas(1),)),
             Section("release_previous", self.pipeline.release(previous, self.thread.lane, after_first)),
@@ -142,21 +146,32 @@ class MainLoop:
         return (Assume(Guard((Comparison(length, ">", integer(0)),))),)
 
     def _promoted(self, sums: Array) -> tuple[Section, ...]:
-        """The sums of each k-tile are added to others by the threads; meanwhile other warpgroups multiply."""
+        """The sums of each k-tile, or of each group of its terms with scales of its own, are added to others by the
+        threads; meanwhile other warpgroups multiply."""
+        config, groups = self.config, groups_of(self.contraction, int(self.config.block_k))
         partials = replace(sums, symbol=self.lowering.names.allocate("partials"))
+        group = self.thread.loop_index("k_group", groups)
+        length = int(config.block_k) // groups
+        first = value_of(group) * length if groups > 1 else integer(0)
         scaled = None
         if self.contraction.scales is not None:
-            scaled = ScaledSums(self.thread, self.k_range.offset + self.k0.symbol)
-        release = self.pipeline.release(self.filled_stage, self.thread.lane)
-        body = (
-            Section("partials", (Declare(partials),)),
-            Section("scales", scaled.loads() if scaled else ()),
-            *self._multiplied(partials, integer(0)),
-            Section("await_k_tile", (AwaitWgmmas(0),)),
-            Section("release", release),
-            *self._refill(),
-            Section("promote", scaled.promote(partials, sums) if scaled else self._promote(partials, sums)),
+            scaled = ScaledSums(self.thread, self.k_range.offset + self.k0.symbol + first)
+        full = (
+            Section("stage", self._stage(self.pipeline.full_parity)),
+            Section("await_full", (self.pipeline.await_full(self.filled_stage),)),
         )
+        of_group = (
+            Section("partials", (Declare(partials),)),
+            Section("scales", scaled.loads("k-tile, while it is copied" if groups == 1 else "group") if scaled else ()),
+            *(full if groups == 1 else ()),
+            *self._multiplied(partials, integer(0), first, length),
+            Section("await_k_tile", (AwaitWgmmas(0),)),
+        )
+        promote = Section("promote", scaled.promote(partials, sums) if scaled else self._promote(partials, sums))
+        release = (Section("release", self.pipeline.release(self.filled_stage, self.thread.lane)), *self._refill())
+        body = (*of_group, *release, promote)
+        if groups > 1:
+            body = (*full, *repeated_sections("groups", group, (*of_group, promote), groups), *release)
         return Section("accumulators", (Declare(sums, zeroed=True),)), self._over_k(body, "k_tiles")
 
     def _promote(self, partials: Array, sums: Array) -> tuple[Node, ...]:
@@ -173,16 +188,18 @@ class MainLoop:
         """What refills a stage of a k-tile before, where that isn't the producer's work."""
         return ()
 
-    def _multiplied(self, accumulators: Array, before: Integer) -> tuple[Section, ...]:
-        """The multiplication of a k-tile, once it has been copied; `before` terms are in the accumulators."""
-        config, last = self.config, self.last_tile
+    def _multiplied(
+        self, accumulators: Array, before: Integer, first: Integer = _FIRST, length: int = 0
+    ) -> tuple[Section, ...]:
+        """The multiplication of a k-tile that has been copied, or of `length` of its terms from the `first` one on;
+        `before` terms are in the accumulators."""
+        config, last = self.config, None if length < self.config.block_k and length else self.last_tile
+        terms = last.terms if last else length or config.block_k
         return (
-            Section("stage", self._stage(self.pipeline.full_parity)),
-            Section("await_full", (self.pipeline.await_full(self.filled_stage),)),
             Section("fence", (FenceWgmma(),)),
-            Section("multiply", self._multiply(accumulators, before, 0, last.terms if last else config.block_k)),
+            Section("multiply", self._multiply(accumulators, before, 0, terms, first)),
             Section("commit", (CommitWgmmas(),)),
-            Section("multiply_rest", self._multiply_rest(accumulators, before)),
+            Section("multiply_rest", self._multiply_rest(accumulators, before) if last else ()),
         )
 
     def _multiply_rest(self, accumulators: Array, before: Integer) -> tuple[Node, ...]:
@@ -197,8 +214,10 @@ class MainLoop:
         body = (FenceWgmma(), *self._multiply(accumulators, before, last.terms, block_k), CommitWgmmas())
         return Comment("zeros follow the first terms of the last k-tile"), when(k, "<", length - integer(block_k), body)
 
-    def _multiply(self, accumulators: Array, before: Integer, start: int, stop: int) -> tuple[Node, ...]:
-        """The instructions of terms of a k-tile."""
+    def _multiply(
+        self, accumulators: Array, before: Integer, start: int, stop: int, first: Integer = _FIRST
+    ) -> tuple[Node, ...]:
+        """The instructions of terms of a k-tile, numbered from the `first` one on."""
         config, thread, (a, b), stage = self.config, self.thread, self.tiles, self.filled_stage
         k = thread.loop_index(self.contraction.k.name, config.block_k)
         matrix = thread.loop_index("matrix", config.matrices_m)
@@ -207,8 +226,8 @@ class MainLoop:
         node = Wgmma(
             Access(accumulators, (2 * i, integer(0)), "store", int(config.block_n) // 4),
             Access(accumulators, (2 * i + 1, integer(0)), "store", int(config.block_n) // 4),
-            a.matrix(stage, row, k.symbol),
-            b.matrix(stage, integer(0), k.symbol),
+            a.matrix(stage, row, first + k.symbol),
+            b.matrix(stage, integer(0), first + k.symbol),
             config.wgmma,
             int(config.block_n),
             before + k.symbol,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from cugen.families.rowwise.statements.recognition import Domain, NotRowwise, Output, RowProblem
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.memory import Array
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import Integer
 from cugen.rewrite.fresh_names import fresh
 from cugen.rewrite.fuse_dimensions import delinearised, fused_array, product
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
@@ -99,15 +99,16 @@ class _Fuser:
         )
 
     def _dense_dimensions(self, array: Array, subscripts: tuple[Expr, ...]) -> tuple[int, ...]:
-        """The dimensions of the fastest columns, slowest first, over which the array is dense."""
+        """The dimensions of the fastest columns, slowest first, over which elements are equally far apart."""
         dimensions: list[int] = []
-        expected: Integer = integer(1)
+        expected: Integer | None = None
         for column in reversed(self.order if array.flat else ()):
             moved = [d for d, sub in enumerate(subscripts) if column.name in free_indices(sub)]
             if len(moved) != 1 or subscripts[moved[0]] != IndexValue(column.name):
                 break
-            if (array.strides[moved[0]] - expected).expand() != 0:
+            stride = array.strides[moved[0]]
+            if expected is not None and (stride - expected).expand() != 0:
                 break
             dimensions.insert(0, moved[0])
-            expected = expected * self.extents[column.name]
+            expected = stride * self.extents[column.name]
         return tuple(dimensions) if len(dimensions) > 1 else ()

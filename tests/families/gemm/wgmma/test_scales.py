@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+from cugen.analysis.pipelines.proof import prove_pipeline
 from cugen.kernel import generate
 from cugen.rewrite.stored import converted_operands
+from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.honesty import check_honesty
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import verify
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.toolchain.cuda import compile_cubin, compilers
@@ -126,9 +132,11 @@ def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, .
 
 @pytest.mark.parametrize("k", [128, 200])
 @pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks")], ids=" and ".join)
-def test_sums_of_float16_have_scales_for_each_k_tile_or_several(made, prove, kinds: tuple[str, ...], k: int) -> None:
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_16_bit_floats_have_scales_for_k_tiles(made, prove, kinds: tuple[str, ...], k: int, dtype: str) -> None:
+    """For each of them, or several."""
     for length in (64, 128):
-        text = scaled(*kinds, k=k, length=length, dtype="float16", result="float16")
+        text = scaled(*kinds, k=k, length=length, dtype=dtype, result=dtype)
         assert [kernel.family for kernel in made(text).plan.kernels] == ["wgmma"]
         prove(text)
 
@@ -147,6 +155,33 @@ compute: |
   d[n, k] = cast(q[n, k] - 8, %s) * s[n, k // 128]
   y[m, n] = sum(x[m, k] * d[n, k], k)
 """
+
+
+ZERO_POINTS = """
+target: sm_90a
+params: {M: 72, N: 136, K: 256}
+arrays:
+  x: {shape: [M, K], dtype: %s}
+  w: {shape: [N, K], dtype: %s}
+  z: {shape: [N, K // 128], dtype: int8}
+  s: {shape: [N, K // 128], dtype: float32}
+  y: {shape: [M, N], dtype: float32}
+compute: y[m, n] = sum(x[m, k] * (w[n, k] - z[n, k // 128]) * s[n, k // 128], k)
+"""
+
+
+@pytest.mark.parametrize(("dtype", "weights"), [("float16", "int8"), ("float16", "uint8"), ("bfloat16", "int8")])
+def test_weights_less_their_zero_points_are_stored_as_16_bits(made, prove, monkeypatch, dtype: str, weights: str):
+    monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 0)
+    kernel = made(ZERO_POINTS % (dtype, weights))
+    assert [made.family for made in kernel.plan.kernels] == ["map", "wgmma"]
+    prove(ZERO_POINTS % (dtype, weights))
+
+
+def test_differences_that_bfloat16_does_not_hold_are_not_stored_so(made, monkeypatch) -> None:
+    """Of a byte and a signed one: up to 383."""
+    monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 0)
+    assert "wgmma" not in [kernel.family for kernel in made(ZERO_POINTS % ("bfloat16", "uint8")).plan.kernels]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -247,15 +282,55 @@ def test_tiles_in_which_a_scale_differs_along_both_sides_are_refused(reasons) ->
     )
 
 
-@pytest.mark.parametrize("length", [32, 192])
-def test_scales_of_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
+@pytest.mark.parametrize("length", [16, 48, 192])
+def test_scales_of_other_parts_of_a_k_tile_are_refused(reasons, length: int) -> None:
     (refusal,) = reasons("wgmma", scaled("rows", length=length, schedule="family: wgmma"))
-    assert refusal.reason == f"has scales of groups of a multiple of 128 terms, not of {length}"
+    assert refusal.reason == (
+        f"has scales of groups of a multiple of 32 terms that divides 128, or of these, not of {length}"
+    )
 
 
-def test_scales_whose_sums_may_overflow_without_them_are_refused(reasons) -> None:
-    (refusal,) = reasons("wgmma", scaled("rows", dtype="bfloat16", length=64, schedule="family: wgmma"))
-    assert refusal.reason == "has scales of operands of 8 bits or float16, whose sums without them can't overflow"
+def test_scales_of_parts_of_the_last_k_tile_are_refused(reasons) -> None:
+    """A group that begins after K has none."""
+    (refusal,) = reasons("wgmma", scaled("rows", length=64, k=208, schedule="family: wgmma"))
+    assert refusal.reason == "has scales of groups of 64 terms where K is a multiple of 128"
+
+
+PARTS = [("float16", 16), ("float16", 32), ("bfloat16", 32), ("float8_e4m3", 32), ("float8_e4m3", 64)]
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks"), ("groups",)], ids=" and ".join)
+@pytest.mark.parametrize(("dtype", "length"), PARTS)
+def test_groups_of_a_k_tile_have_scales_of_their_own(made, prove, kinds: tuple[str, ...], dtype: str, length: int):
+    text = scaled(*kinds, k=256, length=length, dtype=dtype)
+    kernel = made(text)
+    assert [kernel.family for kernel in kernel.plan.kernels] == ["wgmma"]
+    proof = prove_pipeline(kernel.plan.kernels[0])
+    assert proof is not None
+    assert proof.verdict == "proved"
+    prove(text)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_groups_of_a_k_tile_have_their_scales_in_any_schedule(prove, schedule: str) -> None:
+    prove(scaled("rows", "columns", k=256, length=32, dtype="float16", schedule=f"family: wgmma, {schedule}"))
+
+
+def test_scales_of_operands_of_32_bits_are_refused(reasons) -> None:
+    text = scaled("rows", dtype="float32", length=64, schedule="family: wgmma") + "accumulate: {tf32: true}\n"
+    (refusal,) = reasons("wgmma", text)
+    assert refusal.reason == "has scales of operands of up to 16 bits"
+
+
+def test_a_sum_may_overflow_without_its_scale(made) -> None:
+    """As the product of a sum and a factor that all of its terms have."""
+    kernel = made(scaled("groups", k=64, length=64, dtype="bfloat16"))
+    large, small = np.full((72, 64), 2.0**123, ml_dtypes.bfloat16), np.full((136, 64), 1.0, ml_dtypes.bfloat16)
+    inputs = Inputs({"A": large, "B": small, "s0": np.full(1, 0.25, np.float32)}, {})
+    assert kernel.plan.kernels[0].family == "wgmma"
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(), inputs=inputs).verification.passed
 
 
 def test_divisors_are_no_scales(reasons) -> None:

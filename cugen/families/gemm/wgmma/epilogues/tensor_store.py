@@ -162,15 +162,21 @@ class TensorStoreEpilogue(Epilogue):
         return (
             Section(f"{prefix}fence_proxy", (FenceProxy(),)),
             Section(f"{prefix}buffer_written", (NamedBarrier(self.warpgroup, WARPGROUP),)),
-            Section(f"{prefix}store", self._by_first_thread(*stores, CommitTensorStores())),
+            Section(f"{prefix}store", self._by_first_thread(*stores, CommitTensorStores(), *self._awaited_at_once())),
         )
+
+    def _awaited_at_once(self) -> tuple[Node, ...]:
+        """What waits for the only store of a block, which nothing follows."""
+        config = self.wgmma_config
+        is_only = self.wave is None and (config.stores_at_once or config.chunks == 1)
+        return (AwaitTensorStores(0),) if is_only else ()
 
     def _by_first_thread(self, *nodes: Node) -> tuple[Node, ...]:
         return (when(self.thread_of_warpgroup, "==", integer(0), nodes),)
 
     def drain(self) -> tuple[Node, ...]:
         """After the last tile: no block may leave while its shared memory is read."""
-        return self._by_first_thread(AwaitTensorStores(0))
+        return () if self._awaited_at_once() else self._by_first_thread(AwaitTensorStores(0))
 
     def _first_chunk(self) -> Integer:
         """The number of the tile's first chunk among those of the block, where tiles begin with different buffers."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.scales import Scales, group_lengths
@@ -30,8 +29,7 @@ from cugen.spec.expressions import Const, Expr, Index, IndexValue, Local, Op, Se
 from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import BOOL, FLOAT32
 
-_LARGEST = {"float16": 65504, "float8_e4m3": 448, "float8_e5m2": 57344}  # numbers of a type
-_MAX_SUM = 1 << 127  # of terms of both signs, below the largest float32
+_WIDEST = 16  # bits of operands; tf32 has twice as many k-tiles, whose sums would be promoted
 _SPACES = (None, "global", "readonly")  # of arrays that hold scales
 
 
@@ -72,13 +70,21 @@ def _differs(factor: Factor, index: Index, size: int, contraction: Contraction) 
     return any(length % size for length in group_lengths(factor.expr, index.name, contraction.context))
 
 
-def scale_refusals(contraction: Contraction, scales: Scales, block_k: int) -> Iterator[Refusal]:
-    """Why consumers can't multiply the sums of k-tiles by the scales."""
-    if scales.length % block_k:
-        yield Refusal(f"has scales of groups of a multiple of {block_k} terms, not of {scales.length}")
-    largest = [_LARGEST.get(operand.array.dtype.name) for operand in contraction.operands]
-    if None in largest or scales.length * prod(value or 0 for value in largest) >= _MAX_SUM:
-        yield Refusal("has scales of operands of 8 bits or float16, whose sums without them can't overflow")
+def groups_of(contraction: Contraction, block_k: int) -> int:
+    """The groups of a k-tile that have scales of their own."""
+    scales = contraction.scales
+    return 1 if scales is None or scales.length % block_k == 0 else block_k // scales.length
+
+
+def scale_refusals(contraction: Contraction, scales: Scales, block_k: int, instruction_k: int) -> Iterator[Refusal]:
+    """Why consumers can't multiply the sums of k-tiles, or of groups of their terms, by the scales."""
+    if scales.length % block_k and (scales.length <= 0 or block_k % scales.length or scales.length % instruction_k):
+        parts = f"{instruction_k} terms that divides {block_k}, or of these"
+        yield Refusal(f"has scales of groups of a multiple of {parts}, not of {scales.length}")
+    elif scales.length % block_k and (contraction.context.static_extent(contraction.k) or 1) % block_k:
+        yield Refusal(f"has scales of groups of {scales.length} terms where K is a multiple of {block_k}")
+    if any(operand.array.dtype.bits > _WIDEST for operand in contraction.operands):
+        yield Refusal(f"has scales of operands of up to {_WIDEST} bits")
     if any(factor.is_divisor for factor in scales.factors):
         yield Refusal("multiplies by scales, and divides by none: by 0 a sum would differ from that of the quotients")
     names = {index.name for index in contraction.indices}
@@ -99,7 +105,8 @@ def scale_wavefronts(contraction: Contraction, config: WgmmaConfig) -> int:
     assert sides is not None
     rows = len(sides.of_rows) * config.thread_m * ACCUMULATOR_LANES_M
     columns = len(sides.of_columns) * config.thread_n * ACCUMULATOR_LANES_N
-    return config.consumer_threads // WARP * (len(sides.of_tile) + rows + columns)
+    groups = groups_of(contraction, int(config.block_k))
+    return groups * config.consumer_threads // WARP * (len(sides.of_tile) + rows + columns)
 
 
 class ScaledSums:
@@ -116,11 +123,11 @@ class ScaledSums:
         self.scale: Expr | None = None  # of the tile
         self.row_scales: Array | None = None
 
-    def loads(self) -> tuple[Node, ...]:
+    def loads(self, of_what: str) -> tuple[Node, ...]:
         """The scales of the tile and of a thread's rows, as those of the tile times those of a row."""
         scope, lowering, sides = Scope(), self.lowering, self.sides
         if sides.of_tile or sides.of_rows:
-            scope.nodes.append(Comment("scales of the k-tile, while it is copied"))
+            scope.nodes.append(Comment(f"scales of the {of_what}"))
         self.scale = self._product(sides.of_tile, {}, scope)
         if not sides.of_rows:
             if self.scale is not None and not isinstance(self.scale, Local):
