@@ -36,6 +36,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAX_ID = 48  # characters of a parametrised text in a test's id
 MAX_TEXT = 100  # characters of a text that is shown in an id
 
+GC_THRESHOLD = 50_000  # objects that are made until the garbage collector looks at them; 700 by default
+
 COLLECTED = pytest.StashKey[tuple[str, ...]]()
 
 Golden = Callable[[Path, str], None]
@@ -255,10 +257,22 @@ def _is_hashable(value: object) -> bool:
     return True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collection makes objects that stay, of which the garbage collector frees nothing."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
-    """The modules and tests stay until the end: the garbage collector need not look at them again and again."""
+    """The modules and tests stay until the end: the garbage collector need not look at them again and again. Kernels
+    are made of many small objects without cycles: it runs at times only."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

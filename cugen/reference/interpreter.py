@@ -218,25 +218,25 @@ class Interpreter:
         return total, self._with_scales_outside(node, scope, self._with_factors_outside(node, scope, total, result))
 
     def _sum_of_terms(self, node: Reduce, terms: tuple[Term, ...], scope: Scope) -> Tracked:
-        """The result of a sum with its terms in any order, or summed apart, where tensor cores may multiply."""
+        """The result of a sum with its terms in any order, or each term's, where tensor cores may multiply."""
         total: Sum | None = None
-        apart: Tracked | None = None
+        by_terms: Tracked | None = None
         for term in terms:
             of_term = replace(node, body=term.expr)
             tf32 = tf32_factors(of_term, self._dtype_of, self.precision.tf32)
             added, result = replace(self, tf32=tf32)._sum(of_term, scope)
             added = replace(added, value=-added.value) if term.is_negative else added
             total = added if total is None else total.plus(added)
-            if apart is None:
-                apart = replace(result, value=-result.value) if term.is_negative else result
+            if by_terms is None:
+                by_terms = replace(result, value=-result.value) if term.is_negative else result
             else:
-                apart = apply_operator("sub" if term.is_negative else "add", (apart, result), node.dtype)
+                by_terms = apply_operator("sub" if term.is_negative else "add", (by_terms, result), node.dtype)
         assert total is not None
-        assert apart is not None
+        assert by_terms is not None
         together = total.result(node.dtype)
-        if together.bound is None and apart.bound is None:
+        if together.bound is None and by_terms.bound is None:
             return together
-        bound = np.maximum(together.slack, deviation(together.value, apart.value) + apart.slack)
+        bound = np.maximum(together.slack, deviation(together.value, by_terms.value) + by_terms.slack)
         return Tracked(together.value, bound)
 
     def _with_factors_outside(self, node: Reduce, scope: Scope, total: Sum, result: Tracked) -> Tracked:

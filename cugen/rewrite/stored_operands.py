@@ -27,13 +27,19 @@ from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
-from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, Temporary, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import (
+    MAX_OPERAND_BYTES,
+    MIN_MULTIPLY_ADDS,
+    Temporary,
+    last_request,
+    steps_of,
+    temporary,
+)
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import converted, replaced
 from cugen.spec.types import INT8, INT16, UINT8, UINT16, DType
 
-MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _NARROW_BITS = 8
 _MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
 _MIN_N = 16  # the same, along the output dimensions that the stored operand doesn't have

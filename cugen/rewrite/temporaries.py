@@ -16,6 +16,7 @@ from cugen.spec.rewriting import rename
 
 MAX_TEMPORARY_BYTES = 1 << 29  # of an operand, or of partial results, that a rewriting stores (heuristic)
 MAX_OPERAND_BYTES = 1 << 31  # where a thread would loop over the terms of a result without it (heuristic)
+MIN_MULTIPLY_ADDS = 1 << 21  # below, the second launch costs more than it saves (heuristic)
 _COPY_EFFICIENCY = 0.8  # of the memory bandwidth
 
 

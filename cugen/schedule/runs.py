@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import lru_cache
+
 from cugen.families.base import Family
 from cugen.families.registry import families, first_family
 from cugen.machine import target
@@ -11,11 +14,27 @@ from cugen.rewrite.grouping import Grouping, group_statements
 from cugen.rewrite.schedules import schedule_of
 from cugen.schedule.aliases import with_current_names
 from cugen.spec.expressions import Read, Reduce, Scan, walk
-from cugen.spec.model import Schedule, Statement
+from cugen.spec.model import Schedule, Spec, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """All that the groups of statements depend on. `statements` are the identities of the spec's: equal ones may have
+    other texts, which notes and messages quote. `context`, one of the spec, is the first that has asked."""
+
+    spec: Spec
+    statements: tuple[int, ...]
+    context: Context = field(compare=False)
 
 
 def group(context: Context) -> Grouping:
     """The statements in order, grouped into kernels; a run over different indices is one where a family takes it."""
+    return _grouped(_Question(context.spec, tuple(map(id, context.spec.statements)), context))
+
+
+@lru_cache(maxsize=16)  # each step of planning asks for those of its spec, and few change it
+def _grouped(question: _Question) -> Grouping:
+    context = question.context
 
     def request(statements: tuple[Statement, ...], stored: tuple[str, ...], *, mixed: bool = False) -> Request:
         schedule = with_current_names(schedule_of(context.spec, statements), families())

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cugen.kernel import Kernel, generate
+from cugen.plan.context import make_context
+from cugen.rewrite.grouping import Grouping, group_statements
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.verify import verify
+from cugen.schedule import runs
 from cugen.spec.load import load_text
+from cugen.spec.model import Spec
 
 PROJECTIONS = """
 params: {N: 300, D: 130}
@@ -99,6 +105,7 @@ compute: |
 """
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("factor", ["u[m, n]", "2"])
 def test_a_map_before_a_product_leaves_it_its_family(dtype: str, factor: str) -> None:
@@ -142,3 +149,26 @@ def test_a_map_of_other_arrays_is_no_part_of_an_epilogue() -> None:
     first, second = text.splitlines()[-2:]
     swapped = text.replace(f"{first}\n{second}", f"{second}\n{first}")
     assert families_of(kernel_of(swapped)) == ["gemm", "map"]
+
+
+def test_the_groups_of_a_spec_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step of planning asks for them, and families answer for every group that may be one."""
+    questions = []
+
+    def grouped(spec: Spec, *answers: Any) -> Grouping:
+        questions.append((spec, [id(statement) for statement in spec.statements]))
+        return group_statements(spec, *answers)
+
+    runs._grouped.cache_clear()
+    monkeypatch.setattr(runs, "group_statements", grouped)
+    kernel_of(STATISTICS)
+    assert len(questions) > 0
+    assert [question for number, question in enumerate(questions) if question in questions[:number]] == []
+
+
+def test_equal_statements_keep_their_own_places() -> None:
+    """Findings quote them."""
+    for text in (STATISTICS, f"doc: another line\n{STATISTICS}"):
+        (spec,) = load_text(f"cugen: 1\nkernel: grouped\n{text}")
+        ((first, _),) = [group.statements for group in runs.group(make_context(spec)).groups]
+        assert first.span == spec.statements[0].span

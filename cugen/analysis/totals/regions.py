@@ -78,11 +78,11 @@ class GrowingGuard:
     def widest(self, box: Mapping[sympy.Symbol, Interval]) -> sympy.Symbol:
         """The counter over whose values in the box the expression changes most."""
 
-        def rest(counter: sympy.Symbol) -> int:
+        def fixed_width(counter: sympy.Symbol) -> int:
             low, high = self._bounds({**box, counter: (box[counter][0], 1)})
             return high - low
 
-        return min(self.varying_counters(box), key=lambda counter: (rest(counter), str(counter)))
+        return min(self.varying_counters(box), key=lambda counter: (fixed_width(counter), str(counter)))
 
 
 Guards = tuple[AffineGuard | GrowingGuard, ...]

@@ -247,10 +247,10 @@ def register_copies(problem: Problem, config: TileConfig) -> RegisterCopyCounts:
     """The copies of operands that have no asynchronous ones."""
     elements = vectors = words = 0.0
     for operand in problem.operands if config.copies_through_registers else ():
-        width = operand.copy_width_for(config)
-        copied = operand.of(config.block_m, config.block_n) * config.block_k / config.threads
         if operand.copies_asynchronously(config):
             continue
+        width = operand.copy_width_for(config)
+        copied = operand.of(config.block_m, config.block_n) * config.block_k / config.threads
         if width == 1:
             elements += copied
         else:

@@ -117,8 +117,8 @@ class _Windows:
 
     def shares(self, name: str, outputs: Mapping[str, int]) -> bool:
         """Whether outputs along an index have elements in common."""
-        of_each = elements_of(self.footprints, {**outputs, name: 1})
-        return elements_of(self.footprints, outputs) < outputs[name] * of_each
+        disjoint = outputs[name] * elements_of(self.footprints, {**outputs, name: 1})
+        return elements_of(self.footprints, outputs) < disjoint
 
     def registers(self, outputs: Mapping[str, int]) -> int:
         return thread_registers(self.request, self.footprints, self.channel_reductions, dict(outputs))

@@ -15,8 +15,7 @@ from math import prod
 from cugen.pieces.grid import fastest_first
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
-from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
+from cugen.rewrite.temporaries import MIN_MULTIPLY_ADDS, Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, bound_indices, walk
 from cugen.spec.model import Memory, Schedule
 from cugen.spec.rewriting import replaced

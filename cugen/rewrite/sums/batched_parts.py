@@ -15,8 +15,7 @@ from math import inf, prod
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, MIN_MULTIPLY_ADDS, steps_of, temporary
 from cugen.spec.expressions import Expr, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Array, Schedule
 from cugen.spec.rewriting import replaced

@@ -62,9 +62,9 @@ def with_expanded_product(single: Single, uses_tensor_cores: Callable[[Request],
         return None
     temporaries, total = _sums(single, reduction, terms)
     of_sum: dict[Expr, Expr] = {reduction: total}
-    steps = steps_of(temporaries, replace(statement, value=replaced(statement.value, of_sum.get)))
-    copied = replace(steps, again=(statement.target,))  # operands that tensor cores would gather
-    return copied if uses_tensor_cores(last_request(single, steps)) else None
+    # The last may be split as copies of operands that tensor cores would gather.
+    steps = steps_of(temporaries, replace(statement, value=replaced(statement.value, of_sum.get)), splits_last=True)
+    return steps if uses_tensor_cores(last_request(single, steps)) else None
 
 
 def _terms(expr: Expr, reduction: Reduce) -> list[_Term]:

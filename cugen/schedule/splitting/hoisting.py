@@ -12,9 +12,9 @@ from cugen.plan.context import Context, make_context
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.stored.nested_scans import with_stored_scans
-from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
 from cugen.rewrite.sums.contraction_order import OrderedSums, multiply_adds, with_contraction_order
 from cugen.rewrite.sums.distributed_sums import with_distributed_sums
+from cugen.rewrite.temporaries import MIN_MULTIPLY_ADDS
 from cugen.schedule.splitting.single_statements import is_placed, is_taken, single_of, steps_of, target_of
 from cugen.spec.expressions import Reduce, walk
 from cugen.spec.model import Spec, Statement

@@ -14,8 +14,9 @@ from cugen.plan.lowering.instructions import issue_slots, operation_instructions
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
 from cugen.rewrite.sums.grouped_sums import operand_types
 from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, MAX_TEMPORARY_BYTES, Temporary, storing_seconds
-from cugen.spec.expressions import Const, Expr, Op, Read, bound_indices, free_indices, walk
+from cugen.spec.expressions import Const, Expr, Op, Read, Reduce, bound_indices, free_indices, walk
 from cugen.spec.model import Spec, Statement
+from cugen.spec.rewriting import replaced
 
 _MIN_GAIN_OF_TABLES = 1.5  # by instructions that are rounded (heuristic)
 _MIN_GAIN = 2  # of products with all matrices, at peak rates, which no GEMM reaches (heuristic)
@@ -86,7 +87,9 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
         moved = sum(_bytes_of(name, context) for name in names) + results * spec.array(statement.target).dtype.bytes
         read = terms * sum(read_bytes(table) for table in tables if table.array.name in names)
         l2_bandwidth = device.l2_bandwidth or device.bandwidth * L2_TO_DRAM_BANDWIDTH
-        slots = terms * _issue_slots(statement.value, device)
+        sums: dict[Expr, Expr] = {n: Const(0, n.dtype) for n in walk(statement.value) if isinstance(n, Reduce)}
+        once = _issue_slots(replaced(statement.value, sums.get), device)  # beside the terms of reductions
+        slots = results * once + terms * (_issue_slots(statement.value, device) - once)
         return max(slots / (device.peak() / 2), moved / device.bandwidth, read / l2_bandwidth)
 
     stored = 0.0

@@ -12,7 +12,7 @@ from cugen.plan.request import Group, Request
 from cugen.rewrite.grouping import Grouping, inlined_statements
 from cugen.rewrite.hoist_reductions import at_typical_sizes, has_no_more_elements
 from cugen.rewrite.schedules import schedule_of
-from cugen.rewrite.stored_operands import MIN_MULTIPLY_ADDS
+from cugen.rewrite.temporaries import MIN_MULTIPLY_ADDS
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.single_statements import (

@@ -39,6 +39,7 @@ def loads(text: str, array: str = "w") -> Counter[int]:
     return Counter(access.width for access in accesses(kernel.body) if access.array.name == array)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("dtype", "width"), [("bfloat16", 8), ("float16", 8), ("int8", 16)])
 @pytest.mark.parametrize("count", [3001, 40_001, "dynamic"])
 def test_two_aligned_vectors_have_the_elements_of_one(count, dtype, width):
@@ -61,6 +62,7 @@ def test_others_are_not_shifted(text):
     assert "funnel_shift" not in generate(load_text(text)[0], analysis=False).source
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("count", "rows"), [(301, 4000), (3007, 4000), (40_001, 4000), ("dynamic", 4000), ("dynamic", 4), (999_999, 4)]
 )
@@ -74,7 +76,7 @@ def test_every_access_is_proved_inside_and_aligned(count, rows, dtype):
     assert proved == total
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     "value", ["sum(x[m, k] * w[k], k)", "sum(x[m, k] * w[k] * (k % 3), k)", "max(x[m, k] + w[k], k)"]
 )
@@ -89,7 +91,7 @@ def test_results_are_right(count, dtype, value):
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("rows", [11, 1500])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17, 23, 24, 100, 1003])
 def test_rows_of_any_length_are_right(count, rows):

@@ -23,6 +23,7 @@ def fields(rows: int, columns: int, count: int, dtype: str = "float32", body: st
     return SPEC.format(rows=rows, columns=columns, fields=count, dtype=dtype, statements=statements)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_rows_of_several_fields_are_one_launch(planned, body, dtype):

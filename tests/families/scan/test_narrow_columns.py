@@ -73,6 +73,7 @@ def test_results_of_other_types_are_right(prove, length, columns, dtype, out):
     prove(narrow(5000, length, columns, dtype=dtype, out=out), sanitize=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("length", [7, 40])
 @pytest.mark.parametrize("value", [SUM, BACKWARD])
 def test_traced_accesses_are_those_of_the_plan(made, length, value):

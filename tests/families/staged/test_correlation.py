@@ -150,6 +150,7 @@ compute: |
 """
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("distance", [1, 4])
 @pytest.mark.parametrize("size", [999, 70_000])
 def test_complex_numbers_are_windows_of_their_parts(prove, made, size, distance):

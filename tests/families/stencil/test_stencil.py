@@ -184,8 +184,8 @@ compute: y[b, i, j, c] = sum(x[b, i + r - {taps // 2}, j + s - {taps // 2}, c] *
 
 def star(radius: int, size: int) -> str:
     """A sum of elements along three dimensions, as of a Laplacian of high order."""
-    offsets = [(name, sign * n) for n in range(1, radius + 1) for name in "ijk" for sign in (-1, 1)]
-    reads = [", ".join(f"{name} + {offset}" if name == moved else name for name in "ijk") for moved, offset in offsets]
+    near = [(d, sign * distance) for distance in range(1, radius + 1) for d in range(3) for sign in (-1, 1)]
+    reads = [", ".join(f"{n} + {by}" if axis == d else n for axis, n in enumerate("ijk")) for d, by in near]
     return f"""params: {{N: {size}}}
 arrays:
   u: {{shape: [N, N, N], dtype: float32, boundary: zero}}

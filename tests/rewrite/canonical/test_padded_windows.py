@@ -38,6 +38,7 @@ def test_a_padded_convolution_is_a_gemm_however_it_is_spelt(value: str) -> None:
     assert [launch.family for launch in generate(spec_of(value)).plan.kernels][-1] == "wgmma"
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("value", [CONDITIONAL, WHERE, FACTOR])
 def test_results_are_right(value: str, dtype: str) -> None:

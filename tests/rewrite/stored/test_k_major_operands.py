@@ -62,6 +62,7 @@ def test_products_of_few_terms_are_read_as_they_are(size: int) -> None:
     assert "transpose" not in families(generate(spec_of("b, k, m", "b, k, n", size=size)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("a", "b", "dtype"), [("b, k, m", "k, n", "int8"), ("m, k, b", "b, k, n", "float16")])
 @pytest.mark.parametrize("size", [128, 131])
 def test_results_of_copies_are_right(monkeypatch, a: str, b: str, dtype: str, size: int) -> None:

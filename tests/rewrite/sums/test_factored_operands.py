@@ -76,6 +76,7 @@ def test_a_temporary_that_the_spec_declares_is_rounded_to_its_type() -> None:
     assert with_factored_operands(spec) is spec
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("sizes", ["M: 37, N: 70, K: 33", "M: 128, N: 64, K: 64"])
 @pytest.mark.parametrize("temporary", [SCALE, NORM, QUOTIENT])
 def test_results_are_right(temporary: str, sizes: str) -> None:

@@ -43,6 +43,7 @@ def launches_of(compute: str, rows: int | str = 1_000_000, length: int = 7, temp
     return [launch.name for launch in plan.kernels]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("compute", IN_REGISTERS)
 @pytest.mark.parametrize("rows", [1_000_000, "dynamic"])
 def test_it_is_no_launch_of_its_own(compute, rows):

@@ -67,10 +67,10 @@ def test_outputs_of_one_tap_read_its_product(w: str, weights: str) -> None:
     (spec,) = load_text(f"""cugen: 1
 kernel: k
 arrays:
-  x: {{shape: [2, 64, 26, 71], dtype: float32}}
+  x: {{shape: [1, 64, 26, 71], dtype: float32}}
   w: {{shape: {w}, dtype: float32}}
   bias: {{shape: [64], dtype: float32}}
-  y: {{shape: [2, 64, 52, 142], dtype: float32}}
+  y: {{shape: [1, 64, 52, 142], dtype: float32}}
 compute: y[n, k, p, q] = sum(x[n, c, p // 2, q // 2] * {weights}, c) + bias[k]
 """)
     kernel = generate(spec, analysis=False)

@@ -80,7 +80,7 @@ class Calibration:
 
 
 H200 = Calibration()
-_FITTED_DEVICE = device(H200.device)
+_FITTED_PEAK = device(H200.device).peak("float32")
 # Of float64 on tensor cores: fitted to other measurements, without terms for lines of copies and simultaneous stores.
 H200_DOUBLE = Calibration(
     k_tile_instructions=47.53,
@@ -190,8 +190,9 @@ def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int, fitted
         loads = shared_loads = tensor_cores.matrix_loads(config)
         if problem.accumulator_bytes < 8:
             shared_loads *= 2  # ldmatrix of four matrices takes as many wavefronts as two such loads
+    threads = config.threads
     requests = [
-        operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width_for(config) / config.threads
+        operand.of(config.block_m, config.block_n) * config.block_k / operand.copy_width_for(config) / threads
         for operand in problem.operands
     ]
     copies = sum(requests)
@@ -444,5 +445,5 @@ def _transfer_seconds(
     read = sum(read_elements(problem, operand) * operand.element_bytes for operand in problem.operands)
     moved = read if device.l2_bytes else copied
     moved += problem.batch * problem.m * problem.n * problem.output_bytes
-    loading = copied / (fitted.l2_bytes_per_second * device.peak("float32") / _FITTED_DEVICE.peak("float32"))
+    loading = copied / (fitted.l2_bytes_per_second * device.peak("float32") / _FITTED_PEAK)
     return loading, moved / (device.bandwidth * fitted.dram_efficiency)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from cugen.families.contraction.contraction import Contraction
 from cugen.families.gemm.config import Addressing, Prefetch, TileConfig
@@ -52,10 +53,8 @@ def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
     k-tile is copied again, and the first k-tile isn't full if K has a residue."""
     if not config.is_multistage:
         return "a single stage is copied between two barriers: no copies are left to interleave"
-    context = contraction.context
-    k = context.extent(contraction.k)
-    low, high = bounds(k, context.ranges)
-    has_residue = not divides(config.block_k, k, context)
+    low, high = _k_bounds(contraction)
+    has_residue = _has_residue(contraction, config.block_k)
     min_k_tiles = -(-low // config.block_k) if low == high else low // config.block_k
     max_k_tiles = -(-high // config.block_k)
     if config.split_k > 1:
@@ -71,6 +70,17 @@ def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
         needed = f"{_k_tiles(1 + has_residue)} or more of {config.block_k}{first}"
         return f"interleaved copies need {needed}; here may be {min_k_tiles}"
     return ""
+
+
+@lru_cache(maxsize=16)  # a search asks for many configs of one contraction
+def _k_bounds(contraction: Contraction) -> tuple[int, int]:
+    return bounds(contraction.context.extent(contraction.k), contraction.context.ranges)
+
+
+@lru_cache(maxsize=256)
+def _has_residue(contraction: Contraction, block_k: int) -> bool:
+    """Whether K may be no multiple of a k-tile's."""
+    return not divides(block_k, contraction.context.extent(contraction.k), contraction.context)
 
 
 def _k_tiles(count: int) -> str:

@@ -130,6 +130,7 @@ def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, .
     prove(text)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("k", [128, 200])
 @pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks")], ids=" and ".join)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -325,7 +326,7 @@ def test_scales_of_operands_of_32_bits_are_refused(reasons) -> None:
 
 
 def test_a_sum_may_overflow_without_its_scale(made) -> None:
-    """As the product of a sum and a factor that all of its terms have."""
+    """As a sum times a factor that all of its terms have."""
     kernel = made(scaled("groups", k=64, length=64, dtype="bfloat16"))
     large, small = np.full((72, 64), 2.0**123, ml_dtypes.bfloat16), np.full((136, 64), 1.0, ml_dtypes.bfloat16)
     inputs = Inputs({"A": large, "B": small, "s0": np.full(1, 0.25, np.float32)}, {})
