@@ -341,22 +341,22 @@ def has_too_few_rows(problem: RowProblem, config: RowConfig) -> bool:
     blocks = groups * (config.cluster if longest <= _capacity(config) else 1)
     if blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS:
         return True
-    if config.contiguous_row and _has_slow_blocks(problem, config, blocks, longest):
+    typical = problem.request.context.typical_extent(problem.column) or 0
+    if config.contiguous_row and _has_slow_blocks(problem, config, blocks, typical):
         return True
     # Rows that are reloaded in each pass are read as often by further launches, which leave no multiprocessor idle.
-    typical = problem.request.context.typical_extent(problem.column) or 0
     is_reloaded = typical >= 2 * _capacity(config) and rows * typical >= MIN_RELOADED_ELEMENTS
     return is_reloaded and 2 * groups * config.cluster <= PLANNING_DEVICE.sms
 
 
-def _has_slow_blocks(problem: RowProblem, config: RowConfig, blocks: int, longest: int) -> bool:
+def _has_slow_blocks(problem: RowProblem, config: RowConfig, blocks: int, length: int) -> bool:
     """Whether blocks of adjacent columns take longer than further launches, which have vectors of these and parts of
     the columns on all multiprocessors."""
-    if longest > _capacity(config):  # as many passes over memory as further launches have
+    if length > _capacity(config):  # as many passes over memory as further launches have
         return True
     if is_narrow(problem):
-        return config.rows * longest >= MIN_NARROW_COLUMN_ELEMENTS
-    return longest >= MIN_COLUMN_LENGTH and blocks <= MAX_BLOCKS_OF_COLUMNS
+        return config.rows * length >= MIN_NARROW_COLUMN_ELEMENTS
+    return length >= MIN_COLUMN_LENGTH and blocks <= MAX_BLOCKS_OF_COLUMNS
 
 
 def reloads_single_elements(problem: RowProblem, config: RowConfig) -> bool:
