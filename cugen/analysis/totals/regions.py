@@ -15,6 +15,7 @@ from cugen.plan.symbols import Integer, Ranges, bounds
 
 Interval = tuple[int, int]  # first value, count
 _MAX_REGIONS = 20_000  # heuristic: beyond, the verdict is `unknown`
+_HALVING = 4  # times the cost of a region, with a guard whose bounds are found anew (heuristic)
 
 
 class TooManyRegions(Exception):
@@ -114,6 +115,9 @@ def _cut(
     elif growing:
         counter = growing[0].widest(box)
         first, count = box[counter]
+        budget[0] -= _HALVING
+        if budget[0] < 0:
+            raise TooManyRegions
         pieces = [(first, count // 2), (first + count // 2, count - count // 2)]
     else:
         candidates = {c: box[c][1] for d in affine for c in d.varying_counters(box)}

@@ -42,6 +42,12 @@ def grid(kernel: Kernel) -> list[int]:
 # Heuristic
 
 
+@pytest.mark.parametrize(("k", "width"), [(4096, 8), (256, 8), (128, 4), (64, 2), (96, 2)])
+def test_vectors_along_a_short_k_are_as_wide_as_leaves_no_lane_idle(planned, k, width):
+    kernel = planned(skinny_gemm(8, k, 20_000, dtype="bfloat16"))
+    assert set(loads(kernel, "w")) == {width}
+
+
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("n_major", [False, True])
 @pytest.mark.parametrize(("m", "family"), [(1, "skinny"), (2, "skinny"), (8, "skinny"), (9, "gemm"), (16, "gemm")])

@@ -63,6 +63,8 @@ def choose_config(gemm: SkinnyGemm) -> GemvConfig:
         tile_n = int(tunables.get("tile_n", default_tile_n))
         warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
         k_width = _k_width(gemm, gemm.k_width)
+        while k_width > 1 and k_width * WARP_SIZE > gemm.context.planned_extent(gemm.k):  # idle lanes
+            k_width //= 2
         unroll_k = _UNROLLED_VECTORS * k_width
         if k_width == 1:  # as many bytes in flight by single elements
             unroll_k = max(unroll_k, _UNROLLED_ELEMENTS // tile_n)
