@@ -56,23 +56,30 @@ class _Split:
         return tuple(index.extent for index in self.parts[1:])
 
 
-def with_split_dimensions(spec: Spec) -> Spec:
-    """The spec with all indices and dimensions split that can be; the same object if there are none."""
+def with_split_dimensions(spec: Spec, *, temporaries: bool = False) -> Spec:
+    """The spec with all indices and dimensions split that can be, those of temporaries only if asked; the same object
+    if there are none."""
     params = {param.name: param for param in spec.params}
-    statements = tuple(_with_split_indices(statement, spec, params) for statement in spec.statements)
+    statements = tuple(
+        _with_split_indices(statement, spec, params)
+        if temporaries or not spec.array(statement.target).is_temporary
+        else statement
+        for statement in spec.statements
+    )
+    if temporaries:
+        statements = _with_equal_parts(statements, spec, params)
     spec = spec if statements == spec.statements else replace(spec, statements=statements)
     accesses: dict[tuple[str, int], list[_Split | None]] = {}
     for statement in spec.statements:
         indices = _indices(statement)
-        target = Read(statement.target, statement.subscripts, statement.value.dtype)
-        for read in (target, *(node for node in walk(statement.value) if isinstance(node, Read))):
+        for read in _accesses(statement):
             shape = spec.array(read.array).shape
             for dimension, sub in enumerate(read.subscripts):
                 is_inside = read.boundary is None and not read.exact
                 split = _split(sub, shape[dimension], indices, params) if is_inside else None
                 accesses.setdefault((read.array, dimension), []).append(split)
     chosen = {key: splits[0] for key, splits in accesses.items() if splits[0] and _agree(splits, params)}
-    arrays = tuple(_array(array, chosen) for array in spec.arrays)
+    arrays = tuple(array if array.is_temporary and not temporaries else _array(array, chosen) for array in spec.arrays)
     if arrays == spec.arrays:
         return spec
     changed = {array.name for array, old in zip(arrays, spec.arrays, strict=True) if array != old}
@@ -85,7 +92,7 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
     """The statement with indices split that it reads as `index // extent` and `index % extent`; as `index // extent`
     alone those of sums, such as the scales of groups, and those of results by which one factor of a sum is read, such
     as the keys of grouped-query attention. But for indices whose value is the result of an argmax or argmin."""
-    if spec.array(statement.target).is_temporary or any(isinstance(node, Scan) for node in walk(statement.value)):
+    if any(isinstance(node, Scan) for node in walk(statement.value)):
         return statement
     taken = taken_names(spec, _indices(statement).values())
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
@@ -111,6 +118,52 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
             statement = with_parts(statement, index, outer, inner, params)
             summed |= {outer, inner} if index in summed else set()
             queue.insert(0, outer)
+    return statement
+
+
+def _accesses(statement: Statement) -> list[Read]:
+    """The target, as a read, and all reads of a statement."""
+    target = Read(statement.target, statement.subscripts, statement.value.dtype)
+    return [target, *(node for node in walk(statement.value) if isinstance(node, Read))]
+
+
+def _with_equal_parts(
+    statements: tuple[Statement, ...], spec: Spec, params: Mapping[str, Param]
+) -> tuple[Statement, ...]:
+    """The statements with the indices split of whole dimensions of temporaries, which others access by two parts."""
+    while True:
+        inner: dict[tuple[str, int], Expr] = {}
+        for statement in statements:
+            for read in _accesses(statement):
+                shape = spec.array(read.array).shape if spec.array(read.array).is_temporary else ()
+                for dimension, extent in enumerate(shape):
+                    split = _split(read.subscripts[dimension], extent, _indices(statement), params)
+                    if split is not None and len(split.parts) == 2:
+                        inner.setdefault((read.array, dimension), split.parts[1].extent)
+        changed = tuple(_with_equal_part(statement, inner, spec, params) for statement in statements)
+        if changed == statements:
+            return statements
+        statements = changed
+
+
+def _with_equal_part(
+    statement: Statement, inner: Mapping[tuple[str, int], Expr], spec: Spec, params: Mapping[str, Param]
+) -> Statement:
+    """The statement with one index split by which it accesses a dimension that has such inner parts."""
+    indices, taken = _indices(statement), taken_names(spec, _indices(statement).values())
+    if any(isinstance(node, Scan) for node in walk(statement.value)):
+        return statement
+    reductions = (node for node in walk(statement.value) if isinstance(node, Reduce))
+    positions = {index for node in reductions if node.is_position for index in node.indices}
+    for read in _accesses(statement):
+        for dimension, sub in enumerate(read.subscripts):
+            extent = inner.get((read.array, dimension))
+            index = indices.get(sub.name) if isinstance(sub, IndexValue) else None
+            if extent is None or index is None or index in positions:
+                continue
+            if (count := quotient_of(index.extent, extent, params)) is not None:
+                outer = Index(fresh(f"{index.name}_outer", taken), count)
+                return with_parts(statement, index, outer, Index(fresh(f"{index.name}_inner", taken), extent), params)
     return statement
 
 
@@ -256,7 +309,7 @@ def _agree(splits: list[_Split | None], params: Mapping[str, Param]) -> bool:
 
 def _array(array: Array, chosen: Mapping[tuple[str, int], _Split | None]) -> Array:
     """The view of an array that the caller or the launcher lays out, without a placement."""
-    if array.memory.space is not None or array.values is not None or array.is_temporary:
+    if array.memory.space is not None or array.values is not None:
         return array
     shape: list[Expr] = []
     strides: list[Expr] = []

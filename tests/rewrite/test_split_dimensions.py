@@ -168,3 +168,25 @@ def test_all_parts_of_a_subscript_are_dimensions():
     spec = spec_of("A: 3, B: 4, C: 5", "x [A * B * C]; y [C, A, B]", "y[c, a, b] = x[(a * B + b) * C + c]")
     assert shape(with_split_dimensions(spec), "x") == ["A", "B", "C"]
     assert passes(spec)
+
+
+def temporary_scores(last: str):
+    return spec_of(
+        "B: 2, H: 24, S: 40, D: 8",
+        "q [B, H, D]; k [B, H // 8, S, D]; o [B, H]",
+        f"|\n  s[b, h, j] = sum(q[b, h, d] * k[b, h // 8, j, d], d)\n  {last}",
+    )
+
+
+def test_dimensions_of_temporaries_are_split_on_request_and_so_are_the_indices_of_those_that_read_them():
+    spec = temporary_scores("o[b, h] = max(s[b, h, j], j)")
+    assert with_split_dimensions(spec) is spec
+    split = with_split_dimensions(spec, temporaries=True)
+    assert shape(split, "s") == ["B", "3", "8", "S"]
+    assert [len(statement.indices) for statement in split.statements] == [4, 3]
+    assert passes(spec)
+
+
+def test_dimensions_of_temporaries_that_are_read_in_other_ways_stay():
+    split = with_split_dimensions(temporary_scores("o[b, h] = max(s[b, (h + 1) % 24, j], j)"), temporaries=True)
+    assert shape(split, "s") == ["B", "H", "S"]

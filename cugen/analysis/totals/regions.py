@@ -15,7 +15,7 @@ from cugen.plan.symbols import Integer, Ranges, bounds
 
 Interval = tuple[int, int]  # first value, count
 _MAX_REGIONS = 20_000  # heuristic: beyond, the verdict is `unknown`
-_HALVING = 4  # times the cost of a region, with a guard whose bounds are found anew (heuristic)
+_HALVING = 4  # times the cost of a region: the bounds of a guard are computed for each half (heuristic)
 
 
 class TooManyRegions(Exception):

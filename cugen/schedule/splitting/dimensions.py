@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 from cugen.families.registry import families
 from cugen.plan.context import make_context
@@ -20,8 +21,9 @@ def with_taken_dimensions(spec: Spec) -> Spec:
     they have fewer divisions or sums over the parts of a subscript, and none is lost, nor a mixed group: other compound
     subscripts are left as they are."""
     inlined = replace(spec, statements=inlined_statements(spec))
-    for candidate in (spec, inlined, replace(inlined, statements=completed_statements(inlined))):
-        split = with_split_dimensions(candidate)
+    candidates = (spec, inlined, replace(inlined, statements=completed_statements(inlined)))
+    for candidate, temporaries in product(candidates, (True, False)):
+        split = with_split_dimensions(candidate, temporaries=temporaries)
         if split.statements != candidate.statements:
             kept = {statement.target for statement in candidate.statements}
             ranks, split_ranks = [(t, rank) for t, rank in _matched_targets(spec) if t in kept], _matched_targets(split)

@@ -411,3 +411,39 @@ def test_heads_that_share_keys_are_rows_of_one_gemm(made, prove, groups, members
     assert kernel.family == "skinny"
     assert f"skinny GEMM of {members} rows" in kernel.reasons[0]
     prove(text)
+
+
+DECODED = """
+target: sm_90a
+params: {{B: {batch}, H: {heads}, S: {keys}, D: 64}}
+arrays:
+  q: {{shape: [B, H, D], dtype: {dtype}}}
+  k: {{shape: [B, H // 8, S, D], dtype: {dtype}}}
+  v: {{shape: [B, H // 8, S, D], dtype: {dtype}}}
+  o: {{shape: [B, H, D], dtype: {dtype}}}
+compute: |
+  s[b, h, j] = sum(q[b, h, d] * k[b, h // 8, j, d], d) * 0.125
+  p[b, h, j] = softmax(s[b, h, j], j)
+  o[b, h, d] = sum(p[b, h, j] * v[b, h // 8, j, d], j)
+"""
+
+
+def decoded(batch: int = 4, heads: int = 32, keys: int = 8192, dtype: str = "bfloat16") -> str:
+    return DECODED.format(batch=batch, heads=heads, keys=keys, dtype=dtype)
+
+
+def test_many_heads_that_share_long_keys_are_left_to_wgmma_also_for_a_temporary(made):
+    assert [kernel.family for kernel in made(decoded()).plan.kernels][:2] == ["wgmma", "rowwise"]
+    assert made(decoded(batch=1, heads=8, keys=512)).plan.kernels[0].family == "skinny"
+    assert made(decoded(dtype="float32")).plan.kernels[0].family == "skinny"
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("keys", [72, 131])
+def test_heads_that_share_keys_are_right_on_wgmma(monkeypatch, prove, made, dtype, keys):
+    monkeypatch.setattr("cugen.families.gemm.skinny.family._MIN_WGMMA_BYTES", 1)
+    text = decoded(2, 24, keys, dtype)
+    made.cache_clear()
+    prove(text)
+    made.cache_clear()

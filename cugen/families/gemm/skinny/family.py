@@ -18,6 +18,7 @@ from cugen.families.gemm.skinny.config import (
     fills_device,
     split_k_of,
 )
+from cugen.families.gemm.skinny.grouped_rows import with_grouped_rows
 from cugen.families.gemm.skinny.k_major import KMajorKernel
 from cugen.families.gemm.skinny.n_major import NMajorKernel
 from cugen.families.gemm.skinny.recognition import SkinnyGemm, recognise
@@ -27,9 +28,11 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.grid import divides
 from cugen.pieces.placement import tunables_only
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
+from cugen.plan.context import make_context
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.split_dimensions import with_split_dimensions
 from cugen.rewrite.temporaries import steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, walk
 from cugen.spec.prove.affine import text_of
@@ -52,6 +55,10 @@ def match(request: Request) -> Match | Refusals:
     if _is_faster_by_rows(request, gemm):
         reason = "unasked, leaves to `reduce` columns that begin anywhere, and those that are too few for the device"
         reasons.append(Refusal(reason))
+    if _is_faster_over_groups(request, gemm):
+        reasons.append(
+            Refusal("unasked, leaves to `wgmma` as many members of groups as take it longer than their tiles")
+        )
     if _is_faster_by_tiles(request, gemm):
         reasons.append(Refusal("unasked, leaves to `gemm` as many rows as take it longer than their tiles"))
     if reasons:
@@ -86,6 +93,22 @@ def _is_faster_by_tiles(request: Request, gemm: SkinnyGemm) -> bool:
     return isinstance(recognise_contraction(request, masks_padding=True), Contraction)
 
 
+def _is_faster_over_groups(request: Request, gemm: SkinnyGemm) -> bool:
+    """Whether rows are the members of groups, `k[h // R, j, d]`, for which `wgmma` has tiles once their index and the
+    dimensions of arrays are split."""
+    if request.schedule.family is not None or request.schedule.tunables or not _takes_longer(request, gemm):
+        return False
+    if with_grouped_rows(request, gemm.m_extent) is None:
+        return False
+    (statement,), spec = request.group.statements, request.context.spec
+    split = with_split_dimensions(spec, temporaries=True)
+    position = next((n for n, old in enumerate(spec.statements) if old.target == statement.target), None)
+    if split is spec or position is None or spec.statements[position] != statement:
+        return False
+    grouped = replace(request.with_statements((split.statements[position],)), context=make_context(split))
+    return isinstance(match_wgmma(grouped), Match)
+
+
 def _has_scales(request: Request) -> bool:
     """Whether groups of terms have factors, which a thread would load and multiply for each of its terms."""
     contraction = recognise_contraction(request, takes_scales=True)
@@ -94,10 +117,15 @@ def _has_scales(request: Request) -> bool:
 
 def _is_faster_by_wgmma(request: Request, gemm: SkinnyGemm) -> bool:
     """Whether so many rows take FMAs longer than B takes to arrive, and wgmma computes them, in tiles of 64 rows."""
+    return _takes_longer(request, gemm) and isinstance(match_wgmma(request), Match)
+
+
+def _takes_longer(request: Request, gemm: SkinnyGemm) -> bool:
+    """Whether so many rows take FMAs longer than B takes to arrive, on a target with wgmma."""
     array = gemm.array(gemm.b)
     sizes = (bounds(extent, gemm.context.ranges)[0] for extent in array.shape)
     is_large = gemm.m_extent > _MAX_FMA_M and math.prod(sizes) * array.dtype.bytes >= _MIN_WGMMA_BYTES
-    return is_large and WGMMA.is_on(request.target) and isinstance(match_wgmma(request), Match)
+    return is_large and WGMMA.is_on(request.target)
 
 
 def _match(gemm: SkinnyGemm, config: GemvConfig) -> Match:
