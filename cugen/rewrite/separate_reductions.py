@@ -20,7 +20,7 @@ from math import prod
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.sums.invariant_terms import sum_of, total_of
+from cugen.rewrite.sums.invariant_terms import dynamic_params, sum_of, total_of
 from cugen.rewrite.temporaries import Temporary, last_request, last_single, steps_of, temporary
 from cugen.spec.expressions import Expr, Reduce, children, free_indices
 from cugen.spec.model import Schedule
@@ -58,7 +58,7 @@ def with_separate_products(
     """The steps of sums with one product each, and of other terms; None where no sum has several, where they take less
     time than launches, and where a GEMM doesn't take the last."""
     statement = single.statement
-    separate = replace(statement, value=_of_one_product(statement.value))
+    separate = replace(statement, value=_of_one_product(statement.value, dynamic_params(single.context.spec)))
     sums = tuple(_outermost(statement.value))
     terms = prod(map(single.context.max_extent, (*statement.indices, *(i for r in sums[:1] for i in r.indices))))
     if separate.value == statement.value or terms < _MIN_MULTIPLY_ADDS:
@@ -66,15 +66,15 @@ def with_separate_products(
     return separated(replace(single, statement=separate), takes, stores)
 
 
-def _of_one_product(expr: Expr) -> Expr:
+def _of_one_product(expr: Expr, dynamic: frozenset[str]) -> Expr:
     """The expression with a sum for each product among the terms of its sums, and for others with the same indices."""
     if not isinstance(expr, Reduce):
-        return rebuild(expr, _of_one_product)
+        return rebuild(expr, lambda part: _of_one_product(part, dynamic))
     names = frozenset(index.name for index in expr.indices)
     sums: dict[object, list[Term]] = {}
     for term in separate_terms(expr):
         sums.setdefault(term if is_product(term.expr, names) else free_indices(term.expr), []).append(term)
-    return total_of([sum_of(terms, expr) for terms in sums.values()]) if len(sums) > 1 else expr
+    return total_of([sum_of(terms, expr, dynamic) for terms in sums.values()]) if len(sums) > 1 else expr
 
 
 def _outermost(expr: Expr) -> Iterator[Reduce]:
