@@ -57,14 +57,14 @@ class _Split:
 
 
 def with_split_dimensions(spec: Spec, *, temporaries: bool = False) -> Spec:
-    """The spec with all indices and dimensions split that can be, those of temporaries only if asked; the same object
-    if there are none."""
+    """The spec with all indices and dimensions split that can be; the same object if there are none. With `temporaries`
+    these are split, too, where statements read factors by groups of an index, as the keys of grouped-query attention,
+    and the same object where none does."""
     params = {param.name: param for param in spec.params}
+    if temporaries and not any(map(_has_grouped_factors, spec.statements)):
+        return spec
     statements = tuple(
-        _with_split_indices(statement, spec, params)
-        if temporaries or not spec.array(statement.target).is_temporary
-        else statement
-        for statement in spec.statements
+        _with_split_indices(statement, spec, params, temporaries=temporaries) for statement in spec.statements
     )
     if temporaries:
         statements = _with_equal_parts(statements, spec, params)
@@ -88,11 +88,19 @@ def with_split_dimensions(spec: Spec, *, temporaries: bool = False) -> Spec:
     return replace(spec, arrays=arrays, statements=statements)
 
 
-def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, Param]) -> Statement:
+def _has_grouped_factors(statement: Statement) -> bool:
+    reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
+    return any(_selects_factors(index, reductions) for index in statement.indices)
+
+
+def _with_split_indices(
+    statement: Statement, spec: Spec, params: Mapping[str, Param], *, temporaries: bool
+) -> Statement:
     """The statement with indices split that it reads as `index // extent` and `index % extent`; as `index // extent`
     alone those of sums, such as the scales of groups, and those of results by which one factor of a sum is read, such
     as the keys of grouped-query attention. But for indices whose value is the result of an argmax or argmin."""
-    if any(isinstance(node, Scan) for node in walk(statement.value)):
+    is_temporary = spec.array(statement.target).is_temporary
+    if any(isinstance(node, Scan) for node in walk(statement.value)) or (is_temporary and not temporaries):
         return statement
     taken = taken_names(spec, _indices(statement).values())
     reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
@@ -103,10 +111,11 @@ def _with_split_indices(statement: Statement, spec: Spec, params: Mapping[str, P
         index = queue.pop(0)
         if index in positions or _has_phases(statement, index, params):
             continue
-        split = [*_divisors(statement, "mod", index), *_group_extents(statement, index)]
         quotients = _divisors(statement, "floordiv", index)
-        if index in summed or _selects_factors(index, reductions):
-            split += quotients
+        split = quotients if _selects_factors(index, reductions) else []
+        if not is_temporary:
+            split = [*split, *_divisors(statement, "mod", index), *_group_extents(statement, index)]
+            split += quotients if index in summed else []
         divisor = min((d for d in quotients if d in split), key=partial(_constant, params), default=None)
         count = None if divisor is None else quotient_of(index.extent, divisor, params)
         if divisor is not None and count is not None:
