@@ -5,8 +5,8 @@ becomes
     A_rows[m, k] = A[k, m];  B_rows[n, k] = B[k, n]
     C[m, n] = sum(A_rows[m, k] * B_rows[n, k], k)
 Instructions take elements of 8 bits in words of consecutive k, so that others are gathered one by one for each tile;
-and so are elements of any type of an operand that is contiguous along a batch. Where rows begin anywhere, as K is no
-multiple of a vector, zeros follow those of the copies.
+and so are elements of any type of an operand that is contiguous along a batch. Where rows of bytes begin anywhere, as K
+is no multiple of a vector, zeros follow those of the copies.
 """
 
 from __future__ import annotations
@@ -115,11 +115,12 @@ def _is_gathered(read: Read, k: str, reads: list[Read], context: Context) -> boo
 
 
 def _padded(k: Index, reads: list[Read], context: Context) -> Index:
-    """K, up to a multiple of the widest vectors of both operands if its extent is known."""
-    length = context.static_extent(k)
-    if length is None:
+    """K, up to a multiple of the widest vectors of operands of 8 bits if its extent is known. Products of wider ones
+    have tiles then that spill registers (ptxas 13.0)."""
+    length, dtypes = context.static_extent(k), [context.arrays[read.array].dtype for read in reads]
+    if length is None or any(dtype.bits > _NARROW_BITS for dtype in dtypes):
         return k
-    width = max(_VECTOR_BYTES // context.arrays[read.array].dtype.bytes for read in reads)
+    width = max(_VECTOR_BYTES // dtype.bytes for dtype in dtypes)
     return k if length % width == 0 else replace(k, extent=Const(-(-length // width) * width, INT64))
 
 
