@@ -49,6 +49,8 @@ def with_channels_last(single: Single, is_taken: Callable[[Request], bool]) -> S
     filters = single.context.arrays[convolution.filters.array]
     filters_order = _filters_order(convolution, filters, channels_last=is_last or moves)
     spec = single.context.spec
+    if spec.array(convolution.filters.array).is_temporary and filters.dtype.bytes > _NARROW_BYTES:
+        filters_order = None  # a launch stores them before: a second one costs more than their order saves
     taken = taken_names(spec, (*single.statement.indices, convolution.channel, *convolution.taps))
     copies: list[Temporary] = []
     reads: dict[Expr, Expr] = {}
