@@ -159,6 +159,7 @@ compute: y[m, n] = sum(a[m, k] * b[k, n] %s, k) + bias[n] + v[0]
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("terms", "families"),
     [

@@ -72,7 +72,7 @@ def test_keys_of_any_integer_type_outside_of_the_bins_are_left_out(prove, key, s
     prove(vector(key=key, value="sum(x[i], i, where=k[i] - 3 == g)", schedule=schedule))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "int64", "uint32"])
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_values_of_any_type_are_right(prove, dtype, kind):
@@ -97,7 +97,7 @@ def test_vectors_of_columns_are_right(prove, dtype, schedule):
     prove(columns(x=dtype, e=64, schedule=f"{schedule}, threads: 64"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 200, 640])
 @pytest.mark.parametrize("schedule", [", vector: 1, threads: 64, bins: 4", ", vector: 2, threads: 32, bins: 8"])
 @pytest.mark.parametrize("key", ["int32", "int64", "uint8"])

@@ -120,7 +120,7 @@ def test_rows_of_any_residue_are_right(prove, n):
     prove(rows(9, n, LAYER_NORM, "bfloat16"))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("n", [127, 131, 263, 264, 265, 519, 520, 521, 1021])
 @pytest.mark.parametrize("schedule", ["threads: 32, registers: 0", "threads: 32, cluster: 2, registers: 0"])
 def test_shifted_rows_are_right(prove, n, schedule):

@@ -27,7 +27,7 @@ def filtered(value, n=500, taps=40, length="4 * N + 2 * T", dtype="float32", bou
     return FILTER % (n, taps, length, dtype, boundary, dtype, result or dtype, value) + FORCED
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("taps", [2, 16, 37, 64, 65, 130])
 def test_any_stride_and_length_of_a_filter_is_right(prove, stride, taps):
@@ -40,7 +40,7 @@ def test_any_number_of_results_is_right(prove, size):
     prove(filtered("sum(h[k] * x[i + k], k)", n=size, taps=24, length="N + T"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "value",
     [
@@ -101,7 +101,7 @@ compute: r[b, l] = %s
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("lags", [2, 5, 100, 300])
 @pytest.mark.parametrize("length", [301, 2048, 5001])
 def test_the_slices_of_a_block_share_the_terms_of_an_autocorrelation(prove, length, lags):
@@ -122,7 +122,7 @@ compute: y[i, j] = %s
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "value",
     [
@@ -217,6 +217,7 @@ def test_other_reductions_are_refused(reasons, value, reason):
     assert reason in [refusal.reason for refusal in reasons("correlation", text)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("shape", "index"), [("N", "n"), ("1, N", "a, n"), ("N, 1", "n, a"), ("2, N, 1", "a, n, b")])
 def test_indices_of_extent_one_change_nothing(planned, prove, shape, index):
     text = """
@@ -263,6 +264,7 @@ def test_few_results_have_parts_of_the_terms(made):
     assert [kernel.family for kernel in kernels] == ["correlation", "reduce"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -32,6 +32,7 @@ def families(kernel: Kernel) -> list[str]:
     return [launch.family for launch in kernel.plan.kernels]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("a", "b", "dtype", "copies"),
     [

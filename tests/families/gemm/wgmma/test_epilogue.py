@@ -193,7 +193,7 @@ def rows(m: int, n: int, *, swap: bool, block: tuple[int, int] = (64, 64), value
     return product(m, n, 136, compute=f"C[{{c}}] = {value}", more=MORE[value], schedule=schedule)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(33)
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
 @pytest.mark.parametrize("block", [(64, 64), (128, 96), (192, 40), (256, 32)], ids=str)
