@@ -66,7 +66,7 @@ def test_products_of_bools_are_counted_on_tensor_cores(made, term):
     assert any("tensor cores by" in reason for reason in product.reasons)
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("sizes", [(37, 45, 5), (1, 3, 1), (70, 133, 33), (65, 66, 0)])
 @pytest.mark.parametrize(("condition", "dtype"), CASES)
 def test_of_any_size_their_results_are_right(prove, condition, dtype, sizes):

@@ -143,7 +143,7 @@ def test_an_operand_that_several_passes_read_is_cached(prove):
         prove(rows(9, 1013, weighted, "bfloat16", schedule=f"family: rowwise, threads: 32, registers: {registers}"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 23, 1013, 2049])
 def test_shifted_rows_of_a_length_that_is_known_at_launch(made, prove, n):
     text = rows(5, "{default: 16411}", LAYER_NORM, "bfloat16")

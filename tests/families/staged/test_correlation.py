@@ -36,13 +36,13 @@ def test_any_stride_and_length_of_a_filter_is_right(prove, stride, taps):
     prove(filtered(f"sum(h[k] * x[{stride} * i + k], k)", n=333, taps=taps, length=f"{stride} * N + T"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [1, 7, 8, 127, 1024, 1025, 70_003])
 def test_any_number_of_results_is_right(prove, size):
     prove(filtered("sum(h[k] * x[i + k], k)", n=size, taps=24, length="N + T"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "value",
     [
@@ -63,7 +63,7 @@ def test_windows_in_whatever_form_are_right(prove, value):
     prove(filtered(value))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "where",
     ["k <= i", "k + i < N", "i - k >= 3 and k > 2", "(k + i) % 3 != 0", "x[i + k] > 0", "k <= i and h[k] < x[i + k]"],
@@ -170,7 +170,7 @@ compute: y[i, c] = %s
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("of_x", "of_h", "value"),
     [

@@ -43,6 +43,7 @@ def on_tensor_cores(spec) -> bool:
     return any("tensor cores by" in reason for reason in generate(spec, analysis=False).plan.kernels[-1].reasons)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("x", "w", "value"),
     [
@@ -111,7 +112,7 @@ def test_operands_without_such_a_type_stay(x: str, w: str, value: str) -> None:
 FLOAT64_SUM = "accumulate: float64"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("x", "w", "stored"),
     [

@@ -48,6 +48,7 @@ def test_parts_of_a_batch_are_added(sizes: str, a: str, b: str, dtype: str) -> N
     assert second in ("reduce", "rowwise")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "a", "b"),
     [

@@ -203,6 +203,7 @@ def test_a_sum_over_groups_is_one_sum(made, prove, k: int, length: int) -> None:
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -239,7 +240,7 @@ compute: C[m, n] = sum({scales} * A[m, g, k] * B[n, g, k], {order})
     prove(text)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("mode", ["sanitize", "races"])
 def test_scales_are_those_of_the_terms_that_a_block_has(prove, schedule: str, mode: str) -> None:
@@ -349,7 +350,7 @@ def test_a_requested_family_says_why_it_takes_no_scales() -> None:
         generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0])
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("shape", [(4096, 4096, 7168), (1000, 1016, 1024), (64, 7168, 2048)], ids=str)
 @pytest.mark.parametrize("kinds", KINDS, ids=" and ".join)
 def test_registers_hold_sums_and_scales(made, kinds: tuple[str, ...], shape: tuple[int, int, int]) -> None:
