@@ -5,8 +5,7 @@ becomes
     a[i, 0] = sum((x[j, 0] - x[i, 0]) * f(...), j);  a[i, 1] = sum((x[j, 1] - x[i, 1]) * f(...), j)
 so that one thread computes all components of a result, and what they have in common once. The same is done to long
 windows that slide along another index, `y[i, c] = sum(h[k] * x[4 * i + k, c], k)`, to long reductions of the same
-elements for a few values, `y[c] = sum(x[n] <= q[c], n)`, or of rows for a few shifts of others, as of the gradient of
-depthwise weights, `w[k, c] = sum(g[t, c] * x[t + k, c], t)`, and to a statement without loops beside others that write
+elements for a few values, `y[c] = sum(x[n] <= q[c], n)`, and to a statement without loops beside others that write
 single components of the same array: y[k, 0, c] beside y[k, 1, 0].
 """
 
@@ -67,7 +66,7 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
         count = elements((index,), spec)
         if count is None or not 2 <= count <= _MAX_VALUES or IndexValue(index.name) not in statement.subscripts:
             continue
-        if _has_shared_terms(statement, index, spec) or _has_shifted_rows(statement, index, spec):
+        if _has_shared_terms(statement, index, spec):
             return index
         if count > _MAX_COMPONENTS:
             continue
@@ -108,33 +107,6 @@ def _has_shared_terms(statement: Statement, value: Index, spec: Spec) -> bool:
         if not any(names & terms for names in reads) or (length is not None and length < _MIN_SHARED_TERMS):
             return False
     return True
-
-
-def _has_shifted_rows(statement: Statement, shift: Index, spec: Spec) -> bool:
-    """Whether a long reduction reads rows that are `shift` apart of an array, and all of its reads are along the other
-    outputs: each row then serves all shifts, and its elements are adjacent."""
-    reductions = [node for node in walk(statement.value) if isinstance(node, Reduce)]
-    if len(reductions) != 1:
-        return False
-    (reduction,) = reductions
-    terms, length = {index.name for index in reduction.indices}, elements(reduction.indices, spec)
-    others = {index.name for index in statement.indices if index != shift}
-    if length is not None and length < _MIN_SHARED_TERMS:
-        return False
-    is_shifted = False
-    for read in (node for node in walk(reduction) if isinstance(node, Read)):
-        strides = spec.array(read.array).strides
-        for subscript, stride in zip(read.subscripts, strides, strict=True):
-            names = free_indices(subscript)
-            if names & terms and names & others:
-                return False
-            if shift.name in names:
-                if not names & terms or stride == Const(1, INT64):
-                    return False
-                is_shifted = True
-        if not others <= free_indices(read):
-            return False
-    return is_shifted
 
 
 def _subscripts(statement: Statement) -> Iterator[Expr]:

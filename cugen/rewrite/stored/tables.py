@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
+from functools import partial
 
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.rewrite.fresh_names import fresh, taken_names
@@ -60,7 +61,7 @@ def with_tables(
         outputs = {index.name for index in whole.indices}
         reads: dict[Expr, Expr] = {}
         used: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}
-        for value in dict.fromkeys(_tabled(whole.value, outputs, written, lambda: has_operands(whole))):
+        for value in dict.fromkeys(_tabled(whole.value, outputs, written, partial(has_operands, whole))):
             free = tuple(index for name, index in indices.items() if name in free_indices(value))
             if not are_in_bounds(value, free, spec):
                 continue

@@ -158,33 +158,3 @@ def test_the_same_elements_are_reduced_for_a_few_values_by_one_thread(value: str
 def test_other_values_are_left_together(value: str, n: int, k: int) -> None:
     (spec,) = load_text(VALUES % (n, k, value))
     assert with_components(spec) is spec
-
-
-SHIFTED_ROWS = """
-cugen: 1
-kernel: f
-params: {B: %s, T: %s, C: 72}
-arrays:
-  x: {shape: [B, T, C], dtype: bfloat16, boundary: zero}
-  g: {shape: [B, T, C], dtype: bfloat16}
-  w: {shape: [%s], dtype: float32}
-compute: w[%s] = sum(g[b, t, c] * x[b, %s, c], b, t)
-"""
-
-
-@pytest.mark.parametrize(("shape", "at"), [("C, 4", "c, k"), ("4, C", "k, c")])
-@pytest.mark.parametrize("row", ["t + k - 3", "t - 2 * k"])
-def test_rows_are_reduced_for_a_few_shifts_by_one_launch(shape: str, at: str, row: str) -> None:
-    """As the gradient of the weights of a causal depthwise convolution with channels last."""
-    kernel = generate(load_text(SHIFTED_ROWS % (16, 2048, shape, at, row))[0], analysis=False)
-    assert [planned.family for planned in kernel.plan.kernels] == ["reduce", "reduce"]
-    small = generate(load_text(SHIFTED_ROWS % (3, 401, shape, at, row))[0], analysis=False)
-    assert "reduce" in [planned.family for planned in small.plan.kernels]
-    assert verify(small.spec, small.source, small.manifest, CpuDevice()).verification.passed
-
-
-def test_shifts_of_the_rows_of_a_product_are_left_to_families_of_products() -> None:
-    """All of one operand's columns meet all of the other's."""
-    text = SHIFTED_ROWS % (16, 2048, "C, 4, C", "d, k, c", "t + k - 3")
-    kernel = generate(load_text(text.replace("g[b, t, c]", "g[b, t, d]"))[0], analysis=False)
-    assert "reduce" != kernel.plan.kernels[0].family
