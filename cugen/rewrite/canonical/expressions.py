@@ -8,8 +8,8 @@ one element do, become that index unless it may be longer than the dimension, an
 The quotient of an index by more than it reaches is 0, as the group `k // (K // G)` of a channel is where G is 1.
 Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
 Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for, without
-those that hold for all values of the indices, and so are those of choices, as `inside(x[n, i + r])` has of n; conditions
-on other indices are a choice round a sum.
+those that hold for all values of the indices. Choices are without these, too, as `inside(x[n, i + r])` has some of n.
+Conditions on other indices are a choice round a sum.
 Factors that all terms of a sum have are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but
 the order of sums, which a spec doesn't fix, these factors and this quotient, which have no more roundings.
 """

@@ -65,7 +65,7 @@ def with_tables(
             free = tuple(index for name, index in indices.items() if name in free_indices(value))
             if not are_in_bounds(value, free, spec):
                 continue
-            same = (other.read_of(value, indices) for other in used.values())
+            same = (stored.read_of(value, indices) for stored in used.values())
             if (read := next(filter(None, same), None)) is not None:  # of another index
                 reads[value] = read
                 continue

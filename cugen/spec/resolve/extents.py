@@ -43,7 +43,7 @@ def bare_uses(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) ->
     return uses
 
 
-def _uses_beside(
+def _uses_by_temporaries(
     value: Node, index: str, earlier: Sequence[StatementNode], arrays: Mapping[str, Array]
 ) -> list[BareUse]:
     """The bare uses that give an index of `value` its extent by way of temporaries that it subscripts, whose shapes
@@ -59,8 +59,8 @@ def _uses_beside(
                 continue
             for bound in [target.subscripts[d] for d in dimensions if d < len(target.subscripts)]:
                 if isinstance(bound, NameNode):
-                    found = bare_uses((statement.value,), bound.name, arrays)
-                    uses += found or _uses_beside(statement.value, bound.name, earlier[:position], arrays)
+                    direct = bare_uses((statement.value,), bound.name, arrays)
+                    uses += direct or _uses_by_temporaries(statement.value, bound.name, earlier[:position], arrays)
     return uses
 
 
@@ -122,7 +122,7 @@ class Extents:
                     all_uses.append(BareUse("indices", None, self._explicit[name][0], span))
                     continue
                 uses = bare_uses((reader.target, reader.value), name, arrays)
-                uses = uses or _uses_beside(reader.value, name, readers[:position], arrays)
+                uses = uses or _uses_by_temporaries(reader.value, name, readers[:position], arrays)
                 if not uses and isinstance(reader.target, SubscriptNode):
                     dimensions = [d for d, node in enumerate(reader.target.subscripts) if _is_name(node, name)]
                     for d in dimensions:
