@@ -237,7 +237,10 @@ def _are_of_one(reads: Sequence[Read], names: Set[str]) -> bool:
 
 def _are_of_several(reads: Sequence[Read], reader: Statement, spec: Spec) -> bool:
     """Whether several elements of a statement read one element, as far as can be told: not where the last subscript is
-    `count * index + number`, with a number below the count for each read, and the others are the other indices."""
+    `count * index + number`, with a number below the count for each read, and the others are the other indices; one
+    that is a number is read by several elements unless the statement has one itself."""
+    if any(not read.subscripts for read in reads):
+        return bool(reader.indices) or len(reads) > 1
     params = {param.name: param for param in spec.params}
     for read in reads:
         *slower, last = read.subscripts

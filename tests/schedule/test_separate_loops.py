@@ -63,3 +63,35 @@ def test_results_of_separate_loops_are_those_of_the_statement(value: str, monkey
     kernel = kernel_of(value, 41)
     assert len(kernel.plan.kernels) == 2
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+TOTALS = """
+cugen: 1
+kernel: totals
+params: {M: %d, N: 4097, K: 1003}
+arrays:
+  a: {shape: [M, N], dtype: bfloat16}
+  b: {shape: [K], dtype: bfloat16}
+  y: {shape: [M, N], dtype: bfloat16}
+compute: |
+  total = %s
+  s = minimum(1, rsqrt(total + 1e-12))
+  y[i, j] = a[i, j] * s
+"""
+OF_TWO = "sum(a[i, j] ** 2, i, j) + sum(b[k] ** 2, k)"
+
+
+def test_totals_of_several_arrays_are_reduced_each_by_itself() -> None:
+    """As the norm of several gradients by which each is clipped."""
+    (spec,) = load_text(TOTALS % (4096, OF_TWO))
+    kernel = generate(spec, analysis=False)
+    assert [planned.family for planned in kernel.plan.kernels] == ["reduce", "reduce", "reduce", "map"]
+
+
+@pytest.mark.parametrize("total", [OF_TWO, "sum(a[i, j] ** 2, i, j)", "max(abs(a[i, j]), i, j) * sum(b[k], k)"])
+def test_a_number_that_another_one_is_computed_of_scales_an_array(total: str) -> None:
+    """A number that is read has no subscripts."""
+    text = TOTALS if "b[" in total else TOTALS.replace("  b: {shape: [K], dtype: bfloat16}\n", "")
+    (spec,) = load_text(text % (37, total))
+    kernel = generate(spec, analysis=False)
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

@@ -8,7 +8,8 @@ one element do, become that index unless it may be longer than the dimension, an
 The quotient of an index by more than it reaches is 0, as the group `k // (K // G)` of a channel is where G is 1.
 Terms of a sum that are 0 unless a condition holds, `x[i] if i < j else 0`, are terms under that condition (`where`).
 Conditions `k <= minimum(i, j)` and `abs(i - k) < 2` of a reduction are those bounds of k that they stand for, without
-those that hold for all values of the indices; conditions on other indices are a choice round a sum.
+those that hold for all values of the indices. Choices are without these, too, as `inside(x[n, i + r])` has some of n.
+Conditions on other indices are a choice round a sum.
 Factors that all terms of a sum have are multiplied once, and tanh(softplus(x)) is a quotient. All of it is exact but
 the order of sums, which a spec doesn't fix, these factors and this quotient, which have no more roundings.
 """
@@ -41,7 +42,7 @@ from cugen.spec.expressions import (
 from cugen.spec.model import Array, Param, Spec, Statement
 from cugen.spec.prove.affine import AffineForm, Atom, Variable, affine_form, atom_form
 from cugen.spec.prove.nonnegative import is_provably_nonnegative
-from cugen.spec.rewriting import rebuild
+from cugen.spec.rewriting import converted, rebuild
 from cugen.spec.types import BOOL, INT64
 
 _ASSOCIATIVE = ("sum", "prod", "max", "min", "any", "all")
@@ -155,6 +156,9 @@ def _value(expr: Expr, scope: _Scope) -> Expr:
             return negated(condition)
         case Cast(arg=Cast(to=to) as inner, to=outer) if to == outer:
             return inner
+        case Select(condition=condition, then=then):
+            needed = _without_certain(condition, scope)
+            return converted(then, expr.dtype) if needed is None else replace(expr, condition=needed)
         case Op(name="tanh") if (quotient := gate(expr)) is not None:
             return quotient
         case Reduce():

@@ -3,13 +3,15 @@
     y[t, h, e] = x[t, h, e] * cos(t * f[e])
 becomes
     y_table[t, e] = cos(t * f[e]);  y[t, h, e] = x[t, h, e] * y_table[t, e]
-So are weights in reductions, which all windows have: `sum(exp(-r * r) * x[i + r], r)`.
+So are weights in reductions, which all windows have: `sum(exp(-r * r) * x[i + r], r)`, and what all pairs of elements
+are compared by, `sum(sigmoid(x[j]) > sigmoid(x[i]), j)`, where no family takes them as operands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import replace
+from functools import partial
 
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
 from cugen.rewrite.fresh_names import fresh, taken_names
@@ -37,9 +39,12 @@ from cugen.spec.rewriting import replaced
 Pays = Callable[[Statement, Statement, tuple[Temporary, ...]], bool]  # a statement, the same with tables, and these
 
 
-def with_tables(spec: Spec, inlined: Mapping[Statement, Statement], pays: Pays) -> Spec:
+def with_tables(
+    spec: Spec, inlined: Mapping[Statement, Statement], pays: Pays, has_operands: Callable[[Statement], bool]
+) -> Spec:
     """The spec with tables where they pay; the same object where none does. `inlined` are statements with recomputed
-    temporaries in place, whose functions may be tables.
+    temporaries in place, whose functions may be tables. A family converts the elements of those that have `operands`,
+    as of a GEMM.
 
     Tables are of arrays that no statement writes, so that all are computed first, and leave statements that share a
     launch together."""
@@ -56,9 +61,13 @@ def with_tables(spec: Spec, inlined: Mapping[Statement, Statement], pays: Pays) 
         outputs = {index.name for index in whole.indices}
         reads: dict[Expr, Expr] = {}
         used: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}
-        for value in dict.fromkeys(_tabled(whole.value, outputs, written)):
+        for value in dict.fromkeys(_tabled(whole.value, outputs, written, partial(has_operands, whole))):
             free = tuple(index for name, index in indices.items() if name in free_indices(value))
             if not are_in_bounds(value, free, spec):
+                continue
+            same = (stored.read_of(value, indices) for stored in used.values())
+            if (read := next(filter(None, same), None)) is not None:  # of another index
+                reads[value] = read
                 continue
             table = tables.get((value, free))
             if table is None:
@@ -97,11 +106,14 @@ def _by_stride(statement: Statement) -> dict[str, Index]:
     }
 
 
-def _tabled(expr: Expr, names: Set[str], written: Set[str], *, is_term: bool = False) -> Iterator[Expr]:
+def _tabled(
+    expr: Expr, names: Set[str], written: Set[str], has_operands: Callable[[], bool], *, is_term: bool = False
+) -> Iterator[Expr]:
     """The largest parts with costly functions of some but not all of the indices `names`; not those that a condition
-    guards, and of the terms of a reduction none that converts the elements of an array, which is an operand."""
+    guards, and of the terms of a reduction that has operands none that converts the elements of an array."""
     if isinstance(expr, Reduce):
-        yield from _tabled(expr.body, names | {index.name for index in expr.indices}, written, is_term=True)
+        bound = names | {index.name for index in expr.indices}
+        yield from _tabled(expr.body, bound, written, has_operands, is_term=True)
         return
     free = free_indices(expr)
     nodes = list(walk(expr))
@@ -110,9 +122,9 @@ def _tabled(expr: Expr, names: Set[str], written: Set[str], *, is_term: bool = F
     is_whole = not any(isinstance(node, Reduce) for node in nodes)
     if is_float and is_whole and free and free < names and is_read_only and any(map(is_costly, nodes)):
         is_operand = is_term and any(isinstance(node, Read) and free_indices(node) == free for node in nodes)
-        if not is_operand and not any(isinstance(node, Sample) for node in nodes):
+        if not any(isinstance(node, Sample) for node in nodes) and not (is_operand and has_operands()):
             yield expr
         return
     if not isinstance(expr, Read):
         for part in (expr.condition,) if isinstance(expr, Select) else parts_of(expr):
-            yield from _tabled(part, names, written, is_term=is_term)
+            yield from _tabled(part, names, written, has_operands, is_term=is_term)

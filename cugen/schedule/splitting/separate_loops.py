@@ -51,7 +51,7 @@ def _stored_loops(statement: Statement, spec: Spec) -> tuple[Temporary, ...]:
     longest = max(elements(_bound(loop), typical) or 0 for loop in loops)
     if (has_family and is_single) or ((has_family or is_single) and longest < _MIN_TERMS_OF_A_RESULT):
         return ()
-    if (family is None or family.fallback) and steps_of(single) is not None:
+    if (family is None or family.fallback) and (split := steps_of(single)) is not None and not split[0].fallback:
         return ()
     taken = taken_names(spec, statement.indices)
     stages = [_stage(loop, statement, taken) for loop in loops]

@@ -15,7 +15,7 @@ from cugen.rewrite.temporaries import Temporary
 from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.schedule.splitting.prices import pays_for_tables
-from cugen.schedule.splitting.single_statements import Target, is_placed, target_of
+from cugen.schedule.splitting.single_statements import Target, is_placed, is_taken, target_of
 from cugen.spec.expressions import walk
 from cugen.spec.model import Spec, Statement
 
@@ -34,7 +34,10 @@ def with_paying_tables(spec: Spec) -> Spec:
             return False
         return pays_for_tables(statement, with_reads, tables, spec)
 
-    tabled = with_tables(spec, {s: whole.get(target_of(s), s) for s in spec.statements}, pays)
+    def has_operands(statement: Statement) -> bool:
+        return is_taken(statement, make_context(spec))
+
+    tabled = with_tables(spec, {s: whole.get(target_of(s), s) for s in spec.statements}, pays, has_operands)
     if tabled is spec:
         return spec
     before, after = _launches(spec), _launches(tabled)

@@ -43,6 +43,27 @@ def bare_uses(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) ->
     return uses
 
 
+def _uses_by_temporaries(
+    value: Node, index: str, earlier: Sequence[StatementNode], arrays: Mapping[str, Array]
+) -> list[BareUse]:
+    """The bare uses that give an index of `value` its extent by way of temporaries that it subscripts, whose shapes
+    aren't inferred yet: `earlier` are the statements before it."""
+    uses: list[BareUse] = []
+    for part in walk(value):
+        if not isinstance(part, SubscriptNode) or part.array in arrays:
+            continue
+        dimensions = [d for d, subscript in enumerate(part.subscripts) if _is_name(subscript, index)]
+        for position, statement in enumerate(earlier):
+            target = statement.target
+            if not isinstance(target, SubscriptNode) or target.array != part.array:
+                continue
+            for bound in [target.subscripts[d] for d in dimensions if d < len(target.subscripts)]:
+                if isinstance(bound, NameNode):
+                    direct = bare_uses((statement.value,), bound.name, arrays)
+                    uses += direct or _uses_by_temporaries(statement.value, bound.name, earlier[:position], arrays)
+    return uses
+
+
 def _bare_at(array: str, dimension: int, value: Node) -> dict[str, Span]:
     """The bare indices at one dimension of an array's reads, with the place of one of them."""
     reads = [part for part in walk(value) if isinstance(part, SubscriptNode) and part.array == array]
@@ -101,6 +122,7 @@ class Extents:
                     all_uses.append(BareUse("indices", None, self._explicit[name][0], span))
                     continue
                 uses = bare_uses((reader.target, reader.value), name, arrays)
+                uses = uses or _uses_by_temporaries(reader.value, name, readers[:position], arrays)
                 if not uses and isinstance(reader.target, SubscriptNode):
                     dimensions = [d for d, node in enumerate(reader.target.subscripts) if _is_name(node, name)]
                     for d in dimensions:

@@ -48,6 +48,24 @@ def test_a_batch_of_64_small_matrices_is_chosen_by_the_heuristic(planned):
     assert planned(automatic(batched_gemm(z="dynamic"))).family == "batched"
 
 
+UPSAMPLED = """
+params: {{B: {b}, C: {c}, O: {o}, H: {h}, W: {h}}}
+arrays:
+  x: {{shape: [B, C, H, W], dtype: float16}}
+  w: {{shape: [C, O, 2, 2], dtype: float16}}
+  y: {{shape: [B, O, 2 * H, 2 * W], dtype: float16}}
+compute: y[b, o, p, q] = sum(x[b, c, p // 2, q // 2] * w[c, o, p % 2, q % 2], c)
+"""
+
+
+def test_matrices_that_share_both_operands_are_those_of_a_larger_one(made, prove):
+    """As a transposed convolution of 2 x 2 taps: pixels serve all features, weights all pixels."""
+    families = [planned.family for planned in made(UPSAMPLED.format(b=8, c=256, o=128, h=64)).plan.kernels]
+    assert "batched" not in families
+    assert "gemm" in families
+    prove(UPSAMPLED.format(b=2, c=40, o=33, h=20))
+
+
 @pytest.mark.slow
 def test_matrices_are_added_to_a_block_up_to_128_threads(planned):
     assert planned(batched_gemm(10_000)).block == (16, 8, 1)

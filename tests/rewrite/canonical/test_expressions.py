@@ -38,6 +38,8 @@ def value_of(spec):
         ("sum(x[i % M, (j + i // (2 * M)) % (N + G)], j)", "sum(x[i, j], j)"),
         ("max(max(x[p, j], j), p) + x[i, 0]", "max(x[p, j], p, j) + x[i, 0]"),
         ("sum(sum(x[p, j], j, where=j > p), p) * x[i, 0]", "sum(x[p, j], p, j, where=j > p) * x[i, 0]"),
+        ("max(x[i, j] if inside(x[i, j]) else 3, j)", "max(x[i, j], j)"),
+        ("max(x[i, j] if inside(x[i, j]) and j > i else 3, j)", "max(x[i, j] if j > i else 3, j)"),
         ("sum(x[i, j] if j <= i else 0.0, j)", "sum(x[i, j], j, where=j <= i)"),
         ("sum(0 if j > i else x[i, j], j)", "sum(x[i, j], j, where=j <= i)"),
         ("sum(0 if not j <= i else x[i, j], j)", "sum(x[i, j], j, where=j <= i)"),

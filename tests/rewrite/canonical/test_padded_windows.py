@@ -15,6 +15,8 @@ PRODUCT = "x[n, c, i + r - 1, j + s - 1] * w[f, c, r, s]"
 INSIDE = "0 <= i + r - 1 < H and 0 <= j + s - 1 < W"
 CONDITIONAL = f"sum({PRODUCT} if {INSIDE} else 0, c, r, s)"
 WHERE = f"sum({PRODUCT}, c, r, s, where=i + r >= 1 and i + r <= H and j + s > 0 and s - 1 < W - j)"
+WINDOW = "x[n, c, i + r - 1, j + s - 1]"
+OF_READ = f"sum(where(inside({WINDOW}), {WINDOW}, 0) * w[f, c, r, s], c, r, s)"  # of n and c, too
 FACTOR = f"sum(where({INSIDE}, x[n, c, i + r - 1, j + s - 1], 0) * w[f, c, r, s], c, r, s)"
 
 
@@ -34,14 +36,14 @@ compute: y[n, f, i, j] = {value}
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("value", [CONDITIONAL, WHERE, FACTOR])
+@pytest.mark.parametrize("value", [CONDITIONAL, WHERE, FACTOR, OF_READ])
 def test_a_padded_convolution_is_a_gemm_however_it_is_spelt(value: str) -> None:
     assert [launch.family for launch in generate(spec_of(value)).plan.kernels][-1] == "wgmma"
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-@pytest.mark.parametrize("value", [CONDITIONAL, WHERE, FACTOR])
+@pytest.mark.parametrize("value", [CONDITIONAL, WHERE, FACTOR, OF_READ])
 def test_results_are_right(value: str, dtype: str) -> None:
     spec = spec_of(value, "N: 2, C: 5, F: 33, H: 9, W: 6", dtype)
     kernel = generate(spec)

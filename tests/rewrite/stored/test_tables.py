@@ -153,3 +153,32 @@ def test_results_of_weights_in_tables_are_right(compute, height):
     assert "_table" in kernel.source
     device = CpuDevice(sanitize=True)
     assert verify(spec, kernel.source, kernel.manifest, device, params={"H": height}).verification.passed
+
+
+RANKS = """
+cugen: 1
+kernel: ranks
+params: {{T: {rows}, E: {length}}}
+arrays:
+  x: {{shape: [T, E], dtype: bfloat16}}
+  bias: {{shape: [E], dtype: float32}}
+  rank: {{shape: [T, E], dtype: int32}}
+compute: |
+  s[t, e] = sigmoid(x[t, e]) + bias[e]
+  rank[t, e] = sum(s[t, j] > s[t, e] or (s[t, j] == s[t, e] and j < e), j)
+"""
+
+
+def test_what_all_pairs_are_compared_by_is_computed_once() -> None:
+    """In one table, though a row is read at two indices, as for the experts of a token."""
+    (spec,) = load_text(RANKS.format(rows=16384, length=256))
+    kernel = generate(spec, analysis=False)
+    assert [array.name for array in kernel.plan.workspace] == ["rank_table"]
+    assert len(kernel.plan.kernels) == 2
+
+
+def test_pairs_are_compared_by_the_same_numbers() -> None:
+    (spec,) = load_text(RANKS.format(rows=2000, length=131))
+    kernel = generate(spec, analysis=False)
+    assert [array.name for array in kernel.plan.workspace] == ["rank_table"]
+    assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed

@@ -7,17 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
-from cugen.families.contraction.contraction import Contraction
+from cugen.families.contraction.contraction import Contraction, Operand
 from cugen.families.contraction.recognition import recognise, request_refusals
 from cugen.families.gemm.batched.config import BATCH, BatchConfig, choose_config
 from cugen.families.gemm.batched.kernel import BatchedKernel
 from cugen.machine.requests.warp import WARP_SIZE
-from cugen.spec.expressions import Reduce
+from cugen.spec.expressions import Reduce, free_indices
 
 _MAX_MN = 64  # extent of M and of N: the whole operands must fit shared memory
 _MAX_K = 256
 _THREAD_TILE_SIZES = (1, 2, 4, 8)  # elements per thread along M or N
 _MIN_THREADS = 16  # of a block; with fewer, one for each output takes less time by the model (heuristic)
+_MAX_COPIES = 8  # of the elements of both operands; beyond, they are those of larger matrices (heuristic)
 _MIN_BATCH = 64  # below, a matrix over several blocks (`tiled`, `gemm`) fills more of a device (heuristic)
 
 
@@ -81,6 +82,9 @@ def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[
     count = math.prod(map(contraction.context.max_extent, contraction.batch))
     if count < _MIN_BATCH and not is_requested:
         yield Refusal(f"is chosen from {_MIN_BATCH} matrices on, and these are {count}")
+    copies = min(_copies(contraction, operand) for operand in contraction.operands)
+    if copies > _MAX_COPIES and not is_requested:
+        yield Refusal(f"stages each matrix of both operands up to {_MAX_COPIES} times, not {copies} times")
     if config.threads > target.threads_per_block:
         yield Refusal(f"a block of {config.threads} threads is too large", key)
     if config.shared_bytes > target.shared_per_block:
@@ -92,6 +96,12 @@ def _config_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[
     of_a_warp = replace(config, batch=-(-WARP_SIZE // config.threads_per_matrix))
     if of_a_warp.shared_bytes > target.shared_per_block and of_a_warp.batch > 1 and not is_requested:
         yield Refusal(f"the matrices of a warp's threads need {of_a_warp.shared_bytes} bytes of shared memory")
+
+
+def _copies(contraction: Contraction, operand: Operand) -> int:
+    """The matrices of the batch that have the same elements of an operand."""
+    read = free_indices(operand.read)
+    return math.prod(contraction.context.max_extent(index) for index in contraction.batch if index.name not in read)
 
 
 FAMILY = Family(

@@ -155,7 +155,8 @@ class MainLoop:
         first = value_of(group) * length if groups > 1 else _FIRST
         scaled = None
         if self.contraction.scales is not None:
-            scaled = ScaledSums(self.thread, self.k_range.offset + self.k0.symbol + first)
+            number = value_of(group) if groups > 1 else None
+            scaled = ScaledSums(self.thread, self.k_range.offset + self.k0.symbol, number)
         full = (
             Section("stage", self._stage(self.pipeline.full_parity)),
             Section("await_full", (self.pipeline.await_full(self.filled_stage),)),

@@ -30,7 +30,7 @@ from cugen.families.gemm.wgmma.cost_model import predict
 from cugen.families.gemm.wgmma.epilogues.rows import has_unaligned_rows, row_buffer_bytes, stores_rows
 from cugen.families.gemm.wgmma.epilogues.tensor_store import has_wide_offsets, stores_by_tma
 from cugen.families.gemm.wgmma.operands.pixels import k_tiles_of
-from cugen.families.gemm.wgmma.operands.scales import sides_of
+from cugen.families.gemm.wgmma.operands.scales import groups_of, sides_of
 from cugen.families.gemm.wgmma.operands.tiles import stage_bytes
 from cugen.families.gemm.wgmma.split.cluster_epilogue import partials_bytes
 from cugen.families.gemm.wgmma.split.work_units import requested_waves, searched_waves, stream_k_schedule_of
@@ -246,7 +246,7 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
         sides = sides_of(contraction, int(config.block_m), int(config.block_n))
         if sides is None:
             return False
-        of_scales = sides.registers(config)
+        of_scales = sides.registers(config, groups_of(contraction, int(config.block_k)))
     target, context = contraction.request.target, contraction.context
     needed = registers_of(
         config,

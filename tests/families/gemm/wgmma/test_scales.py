@@ -359,3 +359,25 @@ def test_registers_hold_sums_and_scales(made, kinds: tuple[str, ...], shape: tup
         pytest.skip("no CUDA compiler on this machine")
     m, n, k = shape
     assert compile_cubin(made(scaled(*kinds, m=m, n=n, k=k, result="bfloat16")).source, "k", "sm_90a").warnings == ()
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("m", [2048, 3000, "dynamic"])
+@pytest.mark.parametrize(("dtype", "length"), PARTS)
+def test_registers_hold_scales_of_groups_on_both_sides(made, m: object, dtype: str, length: int) -> None:
+    """As of MX formats: the groups of a k-tile are loaded through one pointer, which their number is added to."""
+    kernel = made(scaled("rows", "columns", m=m, n=3072, k=4096, length=length, dtype=dtype, result="bfloat16"))
+    assert [kernel.family for kernel in kernel.plan.kernels] == ["wgmma"]
+    assert f"k0 / {length} + k_group]" in kernel.source
+    if compilers():
+        assert compile_cubin(kernel.source, "k", "sm_90a").warnings == ()
+
+
+def test_scales_of_longer_groups_than_those_of_a_k_tile_are_loaded_for_theirs(made, prove) -> None:
+    """Of 32 terms in rows, and of 64 and 256 in columns."""
+    text = scaled("rows", "columns", "columns", k=512, length=32, dtype="float8_e4m3")
+    for name, length in (("s1", 64), ("s2", 256)):
+        text = text.replace(f"{name}[n, k // 32]", f"{name}[n, k // {length}]")
+        text = text.replace(f"{name}: {{shape: [N, (K + 31) // 32]", f"{name}: {{shape: [N, K // {length}]")
+    assert "k_group / 2" in made(text).source
+    prove(text)

@@ -23,14 +23,16 @@ from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, Comment, Declare, Let, Node, Store
 from cugen.plan.request import Refusal
 from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer
 from cugen.rewrite.sums.factors import Factor
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Local, Op, Select, free_indices
-from cugen.spec.rewriting import without_quotients
-from cugen.spec.types import BOOL, FLOAT32
+from cugen.spec.rewriting import replaced, without_quotients
+from cugen.spec.types import BOOL, FLOAT32, INT64
 
 _WIDEST = 16  # bits of operands; tf32 has twice as many k-tiles, whose sums would be promoted
 _SPACES = (None, "global", "readonly")  # of arrays that hold scales
+_GROUP = "group of k"  # for which no index of a spec stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,11 @@ class Sides:
     of_rows: tuple[Factor, ...]
     of_columns: tuple[Factor, ...]
 
-    def registers(self, config: WgmmaConfig) -> int:
-        """Those that hold a thread's scales of a k-tile, of which the compiler loads all columns at once."""
-        return 1 + config.thread_m + config.thread_n * len(self.of_columns)
+    def registers(self, config: WgmmaConfig, groups: int) -> int:
+        """Those that hold a thread's scales of a k-tile, of which the compiler loads all columns at once, and of its
+        `groups` those of the next one, or of two, before the sums of one are there (ptxas 13.0, of 2 and 4 groups)."""
+        loaded = (groups + 2) // 2
+        return loaded * (1 + config.thread_m + config.thread_n * len(self.of_columns))
 
 
 @lru_cache(maxsize=256)
@@ -110,14 +114,14 @@ def scale_wavefronts(contraction: Contraction, config: WgmmaConfig) -> int:
 
 
 class ScaledSums:
-    """What a thread does with the scales of a k-tile whose first term is `k`, of the whole K."""
+    """What a thread does with the scales of a k-tile whose first term is `k`, of the whole K, or of a `group` of it."""
 
-    def __init__(self, thread: ThreadCoordinates, k: Integer) -> None:
+    def __init__(self, thread: ThreadCoordinates, k: Integer, group: Integer | None = None) -> None:
         contraction, config = thread.contraction, thread.config
         sides = sides_of(contraction, int(config.block_m), int(config.block_n))
         assert sides is not None
         self.thread, self.lowering, self.contraction, self.config = thread, thread.lowering, contraction, config
-        self.sides, self.k = sides, k
+        self.sides, self.k, self.group = sides, k, group
         reads = tuple(factor.expr for factor in (*sides.of_tile, *sides.of_rows, *sides.of_columns))
         self.lowering.read_names |= name_reads(reads, self.lowering.arrays)
         self.scale: Expr | None = None  # of the tile
@@ -173,6 +177,8 @@ class ScaledSums:
         lowering, contraction = self.lowering, self.contraction
         outside = dict(lowering.symbols)
         lowering.symbols |= {**self.thread.tile_origin, **coordinates, contraction.k.name: self.k}
+        if self.group is not None:
+            lowering.symbols[_GROUP] = self.group
         product: Expr | None = None
         for factor in factors:
             value = lowering.lower(self._inside(factor), scope)
@@ -184,12 +190,30 @@ class ScaledSums:
 
     def _inside(self, factor: Factor) -> Expr:
         """A scale, or 0 for rows and columns beyond the matrix."""
-        value = factor.expr
+        value = factor.expr if self.group is None else replaced(factor.expr, self._of_group)
         for index in (self.contraction.n, self.contraction.m):
             if index.name in factor.indices and not self.thread.exact[index.name]:
                 inside = Op("lt", (IndexValue(index.name), index.extent), BOOL)
                 value = Select(inside, value, Const(0.0, FLOAT32), FLOAT32)
         return value
+
+    def _of_group(self, node: Expr) -> Expr | None:
+        """A quotient of k as the one at the first term of the k-tile and that of the group's number, a constant once
+        loops are unrolled: all groups are then loaded through one pointer."""
+        contraction, length = (
+            self.contraction,
+            self.config.block_k // groups_of(self.contraction, int(self.config.block_k)),
+        )
+        match node:
+            case Op(name="floordiv", args=(IndexValue(name=contraction.k.name), divisor)):
+                terms = contraction.context.static(to_integer(divisor, contraction.context.symbols))
+                if terms is None or self.config.block_k % terms:
+                    return None  # the same for all groups of a k-tile
+                number: Expr = IndexValue(_GROUP)
+                if terms > length:
+                    number = Op("floordiv", (number, Const(terms // length, INT64)), INT64)
+                return Op("add", (node, number), INT64)
+        return None
 
 
 def _times(left: Expr | None, right: Expr | None) -> Expr | None:
