@@ -150,6 +150,7 @@ def test_the_transposed_convolution_of_the_gallery_has_register_windows():
     (kernel,) = generate(spec, analysis=False).plan.kernels
     assert kernel.family == "stencil"
 
+
 TWO_BANDS = ARRAYS + "\n  z: {shape: [H], dtype: int32, boundary: zero}\n  v: {shape: [R], dtype: int32}"
 
 
