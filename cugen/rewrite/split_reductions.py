@@ -104,8 +104,8 @@ class ReductionSplitter:
         # The schedule's tunables apply to the steps of the first pass.
         tuned = (t.statement.target for t in self.temporaries if self.part in (i.name for i in t.statement.indices))
         named = () if self.is_open else tuple(tuned)
-        # Results of whole indices may be many: the family that reduces them splits their reduction once more.
-        return steps_of(self.temporaries, last, tuned=named, splits_last=bool(self.whole))
+        # Partial results of threads may be many: the family that reduces them splits their reduction once more.
+        return steps_of(self.temporaries, last, tuned=named, splits_last=self.is_open)
 
     def _of_partials(self, reduction: Reduce) -> Expr:
         """The second pass: the reduction of the partial results, which a step before it stores."""
