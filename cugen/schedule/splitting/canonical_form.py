@@ -15,6 +15,7 @@ from cugen.rewrite.canonical.totals import with_late_totals
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.indices.gathered_rows import with_gathered_rows
+from cugen.rewrite.indices.window_sums import with_window_sums
 from cugen.rewrite.schedules import schedule_of
 from cugen.rewrite.stored.nested_scans import with_stored_scans
 from cugen.rewrite.sums.factored_operands import with_factored_operands
@@ -39,7 +40,7 @@ def with_canonical_form(spec: Spec) -> Spec:
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))
     short = _with_prefix_reductions(with_unrolled_reductions(with_short_reductions(canonical)))
-    components = with_components(with_interleaved_channels(_with_short_scans(short)))
+    components = with_components(with_interleaved_channels(_with_short_scans(with_window_sums(short))))
     return _with_short_rows(_with_computed_subscripts(components))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cugen import generate, load
@@ -232,12 +234,35 @@ compute: y[%s] = sum(x[%s] * h[r], r)
     prove(text % (1237, shape, shape, index, read))
 
 
-@pytest.mark.parametrize("space", ["shared", "register"])
-def test_placements_are_left_to_others(planned, space):
-    text = filtered("sum(h[k] * x[i + k], k)", taps=60).replace(FORCED, "")
-    placed = text.replace("h: {shape: [T], dtype: float32", f"h: {{shape: [T], dtype: float32, memory: {space}")
-    assert planned(text).family == "correlation"
-    assert planned(placed).family != "correlation"
+@pytest.mark.parametrize(
+    ("array", "memory", "family"),
+    [
+        ("x", "shared", "correlation"),
+        ("x", "{space: shared, pad: 1}", "correlation"),
+        ("x", "{space: shared, swizzle: xor}", "correlation"),
+        ("x", "register", "correlation"),
+        ("h", "shared", "correlation"),
+        ("h", "{space: shared, pad: 1}", "correlation"),
+        ("h", "register", "stencil"),
+        ("x", "{space: shared, dynamic: true}", "staged"),
+    ],
+)
+def test_windows_slide_along_tiles_where_the_spec_places_them(planned, prove, array, memory, family):
+    text = filtered("sum(h[k] * x[i + k], k)", n=50_003, taps=60, length="N + T").replace(FORCED, "")
+    shape = {"x": "[N + T]", "h": "[T]"}[array]
+    text = text.replace(f"{array}: {{shape: {shape}", f"{array}: {{shape: {shape}, memory: {memory}")
+    assert planned(text).family == family
+    prove(text)
+
+
+def test_rows_have_the_pad_of_the_spec_in_place_of_their_own(made):
+    text = filtered("sum(h[k] * x[4 * i + k], k)", n=50_003, taps=32, length="4 * N + T")
+    padded = [text.replace("x: {", f"x: {{memory: {{space: shared, pad: {pad}}}, ") for pad in (1, 5)]
+    extents = [re.findall(r"float x_tile((?:\[\d+\])+)", made(each).source)[0] for each in (text, *padded)]
+    of_itself, *of_the_spec = [[int(extent) for extent in re.findall(r"\d+", each)] for each in extents]
+    assert len(of_itself) == 2
+    assert [len(sizes) for sizes in of_the_spec] == [1, 1]
+    assert of_the_spec[1][0] - of_the_spec[0][0] == 4
 
 
 @pytest.mark.parametrize("boundary", ["", "clamp", "zero"])

@@ -183,7 +183,8 @@ def _walks(request: Request, correlation: Correlation, taps: int, slices: int) -
 
 
 def _tiles(request: Request, correlation: Correlation, config: CorrelationConfig) -> tuple[Tile, ...] | Refusal:
-    """The tiles of the arrays with windows, and of those that all outputs of a row of threads read."""
+    """The tiles of the arrays with windows, of those that all outputs of a row of threads read, and of those that the
+    spec places in shared memory."""
     staged, walk = config.staged, config.walk
     spans = {index.name: staged.span(index.name) for index in staged.order}
     terms = {index.name for index in correlation.indices}
@@ -192,6 +193,9 @@ def _tiles(request: Request, correlation: Correlation, config: CorrelationConfig
     reads = [n for r in correlation.reductions for n in spec.walk(r) if isinstance(n, spec.Read)]
     arrays = request.context.arrays
     names = dict.fromkeys(r.array for r in reads if free_indices(r) & terms and arrays[r.array].space in IN_MEMORY)
+    placed = [array.name for array in request.touched() if array.memory.space == "shared"]
+    if untiled := [name for name in placed if name not in names]:
+        return Refusal(f"has no tile of {untiled[0]}: no term reads it", f"arrays.{untiled[0]}.memory")
     for name in names:
         candidates = find_tiles(request, name, spans, (walk.index.name, walk.step))
         if isinstance(candidates, str):
@@ -202,7 +206,7 @@ def _tiles(request: Request, correlation: Correlation, config: CorrelationConfig
                 return Refusal(f"reads {name} in windows and at subscripts that no tile has")
             if sliding:
                 tiles.append(_with_sliding_side(request, correlation, config, tile))
-            elif tile.reuse > 1:
+            elif tile.reuse > 1 or name in placed:
                 tiles.append(tile)
     return tuple(tiles)
 

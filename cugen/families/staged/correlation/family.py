@@ -10,7 +10,6 @@ from cugen.families.staged.correlation.kernel import CorrelationBuilder
 from cugen.families.staged.correlation.recognition import Correlation, recognise, unasked_refusals
 from cugen.families.staged.correlation.split import NAME, split
 from cugen.pieces.grid import fastest_first
-from cugen.pieces.placement import placement_refusals
 from cugen.plan.traversal.ragged import has_ragged_range
 from cugen.rewrite.align_reductions import with_common_indices
 from cugen.spec.expressions import Reduce, Scan, walk
@@ -25,7 +24,9 @@ def match(request: Request) -> Match | Refusals:
     correlation = recognise(aligned, order)
     if isinstance(correlation, Refusal):
         return Refusals((correlation,))
-    reasons = () if request.schedule.family == NAME else tuple(unasked_refusals(aligned, correlation))
+    reasons = tuple(_register_refusals(aligned, correlation))
+    if not reasons and request.schedule.family != NAME:
+        reasons = tuple(unasked_refusals(aligned, correlation))
     configs = Refusal("") if reasons else choose_configs(aligned, correlation, order)
     if isinstance(configs, Refusal):
         return Refusals(reasons or (configs,))
@@ -43,10 +44,13 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
     if Reduce not in request.node_kinds():
         yield Refusal("has no reductions")
     yield from refuse_tunables(request, ())
-    yield from placement_refusals(request)
     for array in request.touched():
-        if array.memory.space in ("register", "shared") and array.role != "temporary":
-            yield Refusal(f"has no use for {array.name} in {array.memory.space} memory", f"arrays.{array.name}.memory")
+        key = f"arrays.{array.name}.memory"
+        if array.memory.space == "shared":
+            if array.role not in ("input", "baked"):
+                yield Refusal(f"stages inputs only, and statements write {array.name}", key)
+            if array.memory.stages > 1 or array.memory.dynamic:
+                yield Refusal(f"fills a static tile of {array.name} once: there is nothing to pipeline", key)
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
             yield Refusal(f"takes no {key} sizes", f"schedule.{key}")
@@ -57,6 +61,15 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
     nodes = (node for statement in request.group.statements for node in walk(statement.value))
     if any(isinstance(node, Reduce) and has_ragged_range(node) for node in nodes):
         yield Refusal("reads windows of the same size; ranges that end at elements are reduced by `reduce`")
+
+
+def _register_refusals(request: Request, correlation: Correlation) -> Iterator[Refusal]:
+    """Inputs in registers must be those whose windows threads hold there."""
+    windowed = {read.read.array for read in correlation.reads}
+    for array in request.touched():
+        if array.memory.space == "register" and array.role != "temporary" and array.name not in windowed:
+            reason = f"holds windows of {' and '.join(sorted(windowed))} in registers, and has no use for {array.name}"
+            yield Refusal(f"{reason} there", f"arrays.{array.name}.memory")
 
 
 FAMILY = Family(

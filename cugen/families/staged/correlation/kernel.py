@@ -77,7 +77,8 @@ class CorrelationBuilder(StagedBuilder):
         made: list[SlidingTile] = []
         for tile in sliding:
             thread_stride = self.windows.thread_stride(tile.array)
-            made.append(make_sliding_tile(self.lowering, tile, dimensions[tile.array], thread_stride, blocks, origins))
+            memory, along = self.context.spec.array(tile.array).memory, dimensions[tile.array]
+            made.append(make_sliding_tile(self.lowering, tile, memory, along, thread_stride, blocks, origins))
             self.sliding |= dict.fromkeys(tile.reads, made[-1])
             self.lowering.staged |= dict.fromkeys(tile.reads, made[-1])
         declarations = (*declared.body, *(Declare(tile.array) for tile in made))

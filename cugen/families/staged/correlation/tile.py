@@ -13,6 +13,7 @@ from cugen.families.staged.correlation.recognition import SlidingRead
 from cugen.families.staged.tile import Side, Tile
 from cugen.machine.requests.banks import BANK_BYTES
 from cugen.pieces.blocks import digits
+from cugen.pieces.kernels import swizzled
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.pieces.vector_body import vector_of
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
@@ -141,17 +142,27 @@ def row_padding(thread_stride: int, element_bytes: int) -> int:
 
 
 def make_sliding_tile(
-    lowering: Lowering, tile: Tile, dimension: int, thread_stride: int, blocks: Mapping[str, Integer], scope: Scope
+    lowering: Lowering,
+    tile: Tile,
+    memory: Memory,
+    dimension: int,
+    thread_stride: int,
+    blocks: Mapping[str, Integer],
+    scope: Scope,
 ) -> SlidingTile:
-    """The tile of the block, where windows of adjacent threads are `thread_stride` elements of the dimension apart."""
+    """The tile of the block, where windows of adjacent threads are `thread_stride` elements of the dimension apart.
+    Rows with a pad or a swizzle of the spec are not split."""
     staged = make_tile(lowering, tile, Memory(), blocks, scope)
     position, counts = staged.dimensions.index(dimension), staged.counts
     period, row = thread_stride * math.prod(counts[position + 1 :]), math.prod(counts[position:])
-    pad = row_padding(period, staged.source.dtype.bytes)
-    sizes = (*counts[:position], *((-(-row // period), period) if pad else (row,)))
+    is_split = not (memory.pad or memory.swizzle) and row_padding(period, staged.source.dtype.bytes) > 0
+    pad = row_padding(period, staged.source.dtype.bytes) if is_split else memory.pad
+    sizes = (*counts[:position], *((-(-row // period), period) if is_split else (row,)))
     array = replace(staged.array, shape=tuple(map(integer, sizes)), pad=pad)
     array = replace(array, strides=row_major(array.padded_shape))
-    return SlidingTile(tile, staged.source, array, staged.dimensions, staged.origin, dimension, period if pad else 0)
+    if memory.swizzle:
+        array = swizzled(array, sizes)
+    return SlidingTile(tile, staged.source, array, staged.dimensions, staged.origin, dimension, period * is_split)
 
 
 def fill_sliding_tile(
