@@ -162,6 +162,6 @@ def test_terms_of_two_arrays_at_one_quotient_run_over_its_solutions(sign):
 
 
 def test_terms_at_different_quotients_or_of_which_one_always_counts_are_left():
-    for other in ("z[(p - r) / 2] * v[r]", "z[p // 3] * v[r]"):
-        spec = spec_of(f"y[p] = sum(x[(p + 1 - r) / 2] * w[r] + {other}, r)", arrays=TWO_BANDS)
+    for addend in ("z[(p - r) / 2] * v[r]", "z[p // 3] * v[r]"):
+        spec = spec_of(f"y[p] = sum(x[(p + 1 - r) / 2] * w[r] + {addend}, r)", arrays=TWO_BANDS)
         assert reduction_of(solved(spec)) == reduction_of(spec)
