@@ -114,3 +114,18 @@ def test_results_from_partial_results_of_two_indices_are_right(name: str, dtype:
     kernel = triples(name, 70, dtype)
     assert len(kernel.plan.kernels) > 1
     assert passes(kernel)
+
+
+MANY_INDICES = """
+params: {A: 12, B: 14}
+arrays:
+  x: {shape: [A, B, A, B], dtype: float32}
+  z: {shape: [A, B, A, B], dtype: float32}
+  y: {shape: [], dtype: float32}
+compute: "y = sum(abs(x[a, b, c, d] - z[c, d, e, f]) * abs(x[e, b, a, f] - x[c, b, e, d]), a, b, c, d, e, f)"
+"""
+
+
+def test_of_short_indices_as_many_are_those_of_partial_results_as_leave_each_enough_terms() -> None:
+    (text,) = (text for text in kernel_of(MANY_INDICES).plan.kernels[0].computes if "_parts[" in text)
+    assert text.split("]")[0].count(",") == 3

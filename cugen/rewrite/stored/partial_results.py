@@ -18,18 +18,24 @@ from cugen.spec.model import Statement
 def indices_of_partials(
     statement: Statement, reductions: Sequence[Reduce], context: Context, results: int, min_terms: int
 ) -> tuple[str, ...]:
-    """Indices of which partial results fill the device, at least `results` in all with `min_terms` terms each, and of
-    these the ones for which warps request the fewest sectors, in order, lanes along the last one; none where no indices
-    do, or where the reductions have different ones."""
+    """Indices of which partial results fill the device, at least `results` in all or as many as there may be with
+    `min_terms` terms each, and of these the ones for which warps request the fewest sectors, in order, lanes along the
+    last one; none where no indices do, or where the reductions have different ones."""
     indices = reductions[0].indices
     if any(reduction.indices != indices or reduction.kind not in OPERATORS for reduction in reductions):
         return ()
-    choices = {
-        whole: sum(_sectors(reduction, whole, statement, context) for reduction in reductions)
+    counts = {
+        whole: prod(map(context.max_extent, (*statement.indices, *whole)))
         for whole in _choices(indices)
-        if _fit(whole, statement, reductions, context, results, min_terms)
+        if _fit(whole, statement, reductions, context, min_terms)
     }
-    return tuple(index.name for index in min(choices, key=lambda whole: choices[whole])) if choices else ()
+    enough = min(results, max(counts.values(), default=0))
+
+    def sectors(whole: tuple[Index, ...]) -> float:
+        return sum(_sectors(reduction, whole, statement, context) for reduction in reductions)
+
+    filling = [whole for whole, count in counts.items() if count >= enough]
+    return tuple(index.name for index in min(filling, key=sectors)) if filling else ()
 
 
 def _choices(indices: tuple[Index, ...]) -> Iterator[tuple[Index, ...]]:
@@ -40,18 +46,13 @@ def _choices(indices: tuple[Index, ...]) -> Iterator[tuple[Index, ...]]:
 
 
 def _fit(
-    whole: tuple[Index, ...],
-    statement: Statement,
-    reductions: Sequence[Reduce],
-    context: Context,
-    results: int,
-    min_terms: int,
+    whole: tuple[Index, ...], statement: Statement, reductions: Sequence[Reduce], context: Context, min_terms: int
 ) -> bool:
-    """Whether so many partial results are there, each has so many terms, and they fit the workspace."""
+    """Whether each partial result has so many terms, and all of them fit the workspace."""
     stored = prod(map(context.max_extent, (*statement.indices, *whole)))
     terms = prod(context.max_extent(index) for index in reductions[0].indices if index not in whole)
     element_bytes = sum(reduction.dtype.bytes for reduction in reductions)
-    return stored >= results and terms >= min_terms and stored * element_bytes <= MAX_TEMPORARY_BYTES
+    return terms >= min_terms and stored * element_bytes <= MAX_TEMPORARY_BYTES
 
 
 def _sectors(reduction: Reduce, whole: tuple[Index, ...], statement: Statement, context: Context) -> float:
