@@ -12,6 +12,7 @@ from cugen.families.base import Family, Match, Refusal, Refusals, Request, Singl
 from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.recognition import recognise, request_refusals
+from cugen.families.contraction.unfolded_windows import with_unfolded_windows
 from cugen.families.gemm.config import MIN_EXTENT_FOR_REGISTER_TILES, TILE, TUNABLES, Cores, TileConfig
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import device_of, problem_of, requested_stages
@@ -73,8 +74,8 @@ def _match_of(contraction: Contraction, config: TileConfig) -> Match:
 
 
 def split(single: Single) -> Steps | None:
-    """Copies of a convolution's operands with the channels last, and the GEMM of these."""
-    return with_channels_last(single, FAMILY.takes)
+    """Copies of a convolution's operands in the order of a GEMM, and the GEMM of these."""
+    return with_unfolded_windows(single, FAMILY.takes) or with_channels_last(single, FAMILY.takes)
 
 
 def uses_tensor_cores(request: Request) -> bool:

@@ -85,6 +85,23 @@ def test_an_undeclared_temporary_is_shared_too(made):
     assert "t stays in shared memory" in kernel.plan.notes
 
 
+COLOURS = """
+params: {H: 300, W: 400, C: %d}
+arrays:
+  x: {shape: [H, W, C], dtype: uint8, boundary: clamp}
+  g: {shape: [9], dtype: float32}
+  y: {shape: [H, W, C], dtype: float32}
+compute: y[i, j, c] = sum(g[r] * g[s] * x[i + r - 4, j + s - 4, c], r, s)
+"""
+
+
+@pytest.mark.parametrize(("channels", "is_fused"), [(3, False), (32, True)])
+def test_rows_of_a_few_elements_would_leave_a_block_idle(made, prove, channels, is_fused):
+    families = [launch.family for launch in made(COLOURS % channels).plan.kernels]
+    assert ("fused_stencil" in families) == is_fused
+    prove((COLOURS % channels).replace("H: 300, W: 400", "H: 23, W: 11"))
+
+
 def test_scratch_memory_takes_two_launches(made):
     kernel = made(filters(640, 640, intermediate="memory: scratch"))
     assert [launch.family for launch in kernel.plan.kernels] == ["stencil", "stencil"]

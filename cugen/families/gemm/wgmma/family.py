@@ -11,6 +11,7 @@ from cugen.families.contraction.channels_last import with_channels_last
 from cugen.families.contraction.contraction import Contraction
 from cugen.families.contraction.recognition import request_refusals
 from cugen.families.contraction.scales import without_scales
+from cugen.families.contraction.unfolded_windows import with_unfolded_windows
 from cugen.families.gemm.problem import device_of, problem_of, read_elements
 from cugen.families.gemm.selection import cost_model as gemm_model
 from cugen.families.gemm.selection import heuristic as gemm
@@ -197,10 +198,11 @@ def split(single: Single) -> Steps | None:
     """Copies of operands that TMA or wgmma can't read, and the GEMM of these; None where it needs none, or where they
     don't pay off."""
     request = single.request()
-    if WGMMA.is_on(request.target) and (steps := with_channels_last(single, FAMILY.takes)) is not None:
-        return steps
     if not WGMMA.is_on(request.target) or Reduce not in request.node_kinds():
         return None
+    for with_copies in (with_unfolded_windows, with_channels_last):
+        if (steps := with_copies(single, FAMILY.takes)) is not None:
+            return steps
     contraction = recognise_gemm(request)
     if without_scales(request) is not None and (steps := with_converted_operands(single, FAMILY.takes)) is not None:
         return steps

@@ -20,6 +20,7 @@ from cugen.spec.expressions import IndexValue
 ROWS = Tunable("rows", (1, 2, 4, 8), "by footprint", "rows of outputs per thread")
 # Threads of a block by the height of the halo: taller for tall footprints, for less redundant computation (heuristic).
 BLOCKS_BY_HALO_ROWS = ((24, (8, 32)), (12, (16, 16)), (0, (32, 8)))
+MIN_ACTIVE = 0.25  # of a block's threads along rows, unless the spec requests the fusion (heuristic)
 MAX_REDUNDANCY = 2.5  # intermediate elements computed per output, unless the spec requests the fusion (heuristic)
 
 
@@ -118,8 +119,12 @@ def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
         yield Refusal(f"most of a row of the tile of {temporary} would be halo")
     elif fused.tile_bytes > STATIC_SHARED_BYTES:
         yield Refusal(f"the tile of {temporary} would take {fused.tile_bytes} bytes of shared memory")
-    elif fused.redundancy > MAX_REDUNDANCY and request.schedule.family is None and not is_requested:
-        yield Refusal(f"a block would compute {fused.redundancy:.1f} elements of {temporary} per output")
+    elif request.schedule.family is None and not is_requested:
+        if fused.redundancy > MAX_REDUNDANCY:
+            yield Refusal(f"a block would compute {fused.redundancy:.1f} elements of {temporary} per output")
+        row = request.context.max_extent(fused.config.order[0])
+        if MIN_ACTIVE * fused.config.per_block(along) > max(row, 1):
+            yield Refusal(f"most threads of a block would be beyond rows of {row}")
 
 
 def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> FusedStencil:
