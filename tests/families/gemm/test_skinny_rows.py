@@ -62,3 +62,19 @@ def test_results_of_copied_rows_are_right(n: int, k: int, o: int, dtype: str) ->
         kernel = layer(n, k, o, dtype)
     assert "w_rows" in kernel.source
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+def test_rows_along_fused_indices_are_read_where_they_are() -> None:
+    text = """cugen: 1
+kernel: tucker
+params: {I: 200, J: 180, K: 160, P: 20, Q: 24, R: 16}
+arrays:
+  x: {shape: [I, J, K], dtype: float32}
+  a: {shape: [I, P], dtype: float32}
+  b: {shape: [J, Q], dtype: float32}
+  c: {shape: [K, R], dtype: float32}
+  g: {shape: [P, Q, R], dtype: float32}
+compute: "g[p, q, r] = sum(x[i, j, k] * a[i, p] * b[j, q] * c[k, r], i, j, k)"
+"""
+    (spec,) = load_text(text)
+    assert generate(spec, analysis=False).plan.kernels

@@ -16,7 +16,7 @@ from cugen.plan.request import Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.temporaries import steps_of, storing_seconds, temporary
 from cugen.spec.expressions import IndexValue, Read, free_indices, walk
-from cugen.spec.model import Schedule
+from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import replaced
 
 _MIN_GAIN = 2  # of the time that B takes to arrive, to that of the copy (heuristic)
@@ -33,6 +33,8 @@ def with_k_major_rows(single: Single, gemm: SkinnyGemm) -> Steps | None:
     others = [node for node in walk(gemm.reduction.body) if isinstance(node, Read) and node not in (a, gemm.b)]
     if not is_plain or others or gemm.array(a).space != "global" or gemm.reduction.where is not None:
         return None
+    if gemm.reduction not in walk(statement.value) or free_indices(gemm.b) - _names(statement, gemm):
+        return None  # its indices are fused ones
     indices = {index.name: index for index in (*statement.indices, *gemm.reduction.indices)}
     batch = [name for name in names if name not in (m.name, gemm.k.name)]
     dimensions = tuple(indices[name] for name in (*batch, m.name, gemm.k.name))
@@ -48,3 +50,7 @@ def with_k_major_rows(single: Single, gemm: SkinnyGemm) -> Steps | None:
     rows = replace(rows, array=replace(rows.array, dtype=stored))
     last = replace(statement, value=replaced(statement.value, lambda node: rows.read if node == a else None))
     return steps_of((rows,), last, splits_last=True)
+
+
+def _names(statement: Statement, gemm: SkinnyGemm) -> set[str]:
+    return {index.name for index in (*statement.indices, *gemm.reduction.indices)}
