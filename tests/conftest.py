@@ -59,6 +59,10 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.dont_write_bytecode = False
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(config.cache.mkdir("bytecode"))
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # The default lane's runs on the CPU device are short: optimising takes longer than it saves. Commands that tests
+    # start, and all tests in CI, whose profile is `full`, build kernels as users do.
+    if config.getoption("markexpr") == "not slow" and not config.getoption("--hypothesis-profile"):
+        build._FLAGS[build.Kind.FAST] = ("-Og", *build._FLAGS[build.Kind.FAST][1:])
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ from cugen.spec.types import INT64, DType
 from cugen.spec.winograd.recognition import Convolution
 
 MAX_ARRAY_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles; about a dozen may be live
+MAX_TERMS = 1 << 18  # of a reduction that are evaluated together: passes over 2 MiB of doubles stay in a CPU's cache
 
 
 def constant(value: int | float | bool, dtype: DType) -> Tracked:
@@ -329,14 +330,14 @@ class Interpreter:
 
 
 def _chunked(node: Reduce, inner: Scope, extents: tuple[int, ...]) -> list[Scope]:
-    """Splits the reduction's scope along its longest index, so that arrays stay below MAX_ARRAY_ELEMENTS."""
+    """Splits the reduction's scope along its longest index, so that arrays stay below MAX_TERMS."""
     names = frozenset().union(*map(free_indices, children(node))) | {index.name for index in node.indices}
     shape = np.broadcast_shapes(*(inner.values[name].shape for name in sorted(names)))
     total = int(np.prod(shape, dtype=np.float64)) if 0 not in shape else 0
-    if total <= MAX_ARRAY_ELEMENTS:
+    if total <= MAX_TERMS:
         return [inner]
     longest = max(range(len(extents)), key=lambda i: extents[i])
-    step = max(1, extents[longest] * MAX_ARRAY_ELEMENTS // total)
+    step = max(1, extents[longest] * MAX_TERMS // total)
     chunks = []
     for start in range(0, extents[longest], step):
         chunks.append(restrict(inner, node.indices[longest].name, start, min(start + step, extents[longest])))

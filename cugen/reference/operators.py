@@ -144,7 +144,7 @@ def _extremum(name: str, x: Tracked, y: Tracked) -> Tracked:
 def _compare(name: str, a: Tracked, b: Tracked) -> Tracked:
     value = _COMPARISONS[name](a.value, b.value)
     error = combine(a.bound, b.bound)
-    if error is None:
+    if error is None or not error.any():  # it often has fewer elements: a key is compared with each of many
         return Tracked(value)
     with np.errstate(invalid="ignore"):  # equal infinities: decided
         distance = np.abs(np.asarray(a.value, np.float64) - np.asarray(b.value, np.float64))

@@ -35,7 +35,7 @@ compute: {PLANES}
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("width", [0, 1, 7])
 @pytest.mark.parametrize("family", ["direct", "map", "stencil"])
 @pytest.mark.parametrize("boundary", FOLDS)
@@ -43,7 +43,7 @@ def test_adjacent_elements(prove, boundary, family, width):
     prove(adjacent(boundary, family), {"W": width}, sanitize=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("width", [0, 7])
 @pytest.mark.parametrize("boundary", FOLDS)
 def test_tiles(prove, boundary, width):

@@ -10,7 +10,7 @@ _UNKNOWN = {"gather": ["table"]}
 
 
 @pytest.mark.whole
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(42)
 def test_few_accesses_are_unknown_to_be_in_bounds(kernel: Kernel, gallery_name: str) -> None:
     unknown = [claim.access.array.name for claim in kernel.bounds if claim.verdict == "unknown"]
     assert unknown == _UNKNOWN.get(gallery_name, [])

@@ -366,6 +366,18 @@ def test_a_comparison_that_rounding_may_flip_is_undecided(a, b, e, fraction):
     assert bool(result.value) == (a + fraction * e < b) or bool(np.all(result.bound > 0))
 
 
+def test_a_comparison_of_operands_whose_errors_are_all_0_is_exact():
+    """As of a part of the keys, none of them near the edge of a bin, with each bin."""
+    keys, bins = np.arange(6).reshape(6, 1), np.arange(4)
+    result = apply_operator("eq", (Tracked(keys, np.zeros((6, 1))), Tracked(bins)), BOOL)
+    assert result.bound is None
+    np.testing.assert_array_equal(result.value, keys == bins)
+    near = np.zeros((6, 1))
+    near[2] = 1.0  # to 1 or 3
+    undecided = apply_operator("eq", (Tracked(keys, near), Tracked(bins)), BOOL).bound
+    np.testing.assert_array_equal(np.argwhere(undecided), [[2, 1], [2, 2], [2, 3]])
+
+
 @pytest.mark.parametrize("name", ["and", "or", "bitand", "bitor", "bitxor", "minimum", "maximum", "mul"])
 @pytest.mark.parametrize("shapes", [((), (1, 3)), ((1, 1), (3,)), ((2, 1), (1, 3))])
 @pytest.mark.parametrize("bounded", [(True, True), (True, False), (False, True)])

@@ -409,7 +409,7 @@ def test_the_result_is_that_of_numpy(form, run, rng):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_small_chunks_give_the_same_result(form, run, rng, monkeypatch):
-    monkeypatch.setattr(interpreter, "MAX_ARRAY_ELEMENTS", 16)
+    monkeypatch.setattr(interpreter, "MAX_TERMS", 16)
     monkeypatch.setattr(evaluation, "MAX_ARRAY_ELEMENTS", 16)
     data = given_arrays(form, rng)
     assert_means(run(form.compute, form.arrays, data, form.extra), by_hand(form, data))

@@ -55,6 +55,7 @@ def test_it_is_one_gemm_where_tiles_of_a_batch_would_be_partial(output):
     assert "batch" not in gemm.computes[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("output", "sizes"),
     [
@@ -86,7 +87,7 @@ def without_minimum(monkeypatch):
     monkeypatch.setattr(output_order, "_is_faster", lambda *_: True)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(20))
 def test_results_are_right(seed, without_minimum):
     random = Random(seed)

@@ -159,6 +159,7 @@ compute: y[m, n] = sum(a[m, k] * b[k, n] %s, k) + bias[n] + v[0]
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("terms", "families"),
     [
@@ -174,7 +175,7 @@ def test_other_terms_of_a_sum_of_products_are_summed_apart(terms: str, families:
     assert families_of(kernel_of(OTHER_TERMS % (*sizes, terms))) == families
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("terms", ["+ bias[n] / K - v[k]", "- 2.5 * bias[n] - a[m, k] + v[k] * b[k, n]"])
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("k", ["33", "dynamic"])

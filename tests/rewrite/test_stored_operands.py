@@ -60,7 +60,7 @@ def test_each_factor_that_is_no_matrix_is_stored(value, arrays, stored):
     assert launches(f"y[j, n] = {value}", arrays=arrays) == [*stored, "y[j, n]"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("o", "w", "stored"),
     [

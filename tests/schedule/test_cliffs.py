@@ -453,6 +453,7 @@ def test_a_block_of_small_windows_has_several_of_them(sizes, shapes, value, bloc
 STATISTICS = "m[{0}] = mean(x[{1}], {2})\nv[{0}] = var(x[{1}], {2})"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "shapes", "statistics"),
     [
@@ -541,6 +542,7 @@ def test_a_block_of_small_images_has_those_of_several_channels(side, block):
     assert passes(spec_of(f"B: 2, C: 19, H: {side}", *text, dtype="float16"))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("m", "n", "family"), [(8, 8, "tiled"), (5, 7, "direct"), (24, 24, "gemm")])
 @pytest.mark.parametrize("z", ["[B, N, K]", "[B, K, N]"])
 def test_batches_of_small_matrices_have_no_tiles_of_padding(m, n, z, family):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import sympy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from cugen.analysis.bounds.enumeration import extremes
 from cugen.analysis.bounds.facts import Facts, Locals
@@ -62,14 +64,29 @@ def _forms() -> Forms:
     return forms
 
 
-def _iterations() -> list[dict[sympy.Symbol, int]]:
+def _iterations() -> dict[sympy.Symbol, NDArray[np.int64]]:
+    """The values of the indices and of the size at each iteration."""
     ranges = (range(low, high + 1) for low, high in RANGES.values())
-    return [dict(zip((X, Y, N), values, strict=True)) for values in product(*ranges, SIZES)]
+    columns = np.array(list(product(*ranges, SIZES)), np.int64).T
+    return dict(zip((X, Y, N), columns, strict=True))
 
 
-def _holds(predicate: Predicate, iteration: dict[sympy.Symbol, int]) -> bool:
-    compared = {"<": lambda v: v < 0, "==": lambda v: v == 0, "!=": lambda v: v != 0}
-    return all(compared[op](value(term, iteration)) for term, op in predicate.terms) != predicate.negated
+ITERATIONS = _iterations()
+
+
+def _values(expr: Integer) -> NDArray[np.int64]:
+    """The values of an expression at all iterations."""
+    return np.broadcast_to(value(expr, ITERATIONS), ITERATIONS[X].shape)
+
+
+def _where(predicates: list[Predicate]) -> NDArray[np.bool_]:
+    """The iterations at which all predicates hold."""
+    compared = {"<": np.less, "==": np.equal, "!=": np.not_equal}
+    all_hold = np.ones(ITERATIONS[X].shape, bool)
+    for predicate in predicates:
+        terms = [compared[op](_values(term), 0) for term, op in predicate.terms]
+        all_hold &= np.all(terms, axis=0) != predicate.negated
+    return all_hold
 
 
 @given(EXPRESSIONS)
@@ -77,9 +94,9 @@ def _holds(predicate: Predicate, iteration: dict[sympy.Symbol, int]) -> bool:
 def test_every_value_of_an_expression_is_in_its_interval(expr):
     forms = _forms()
     low, high = forms.interval(forms.form(expr))
-    values = [int(value(expr, iteration)) for iteration in _iterations()]
-    assert low is None or low <= min(values)
-    assert high is None or max(values) <= high
+    values = _values(expr)
+    assert low is None or low <= values.min()
+    assert high is None or values.max() <= high
 
 
 @given(EXPRESSIONS, st.lists(PREDICATES, max_size=3), st.integers(-3, 3))
@@ -88,14 +105,10 @@ def test_what_is_proved_nonnegative_is_so_wherever_the_guards_hold(expr, predica
     forms = _forms()
     facts = Facts(forms, Locals({}, frozenset()), {})
     known = facts.of_point(ProgramPoint({}, {}, (), tuple(predicates)))
-    values = [
-        int(value(expr, iteration))
-        for iteration in _iterations()
-        if all(_holds(predicate, iteration) for predicate in predicates)
-    ]
-    shifted = expr - min(values, default=0) + slack  # the smallest value is `slack`
+    values = _values(expr)[_where(predicates)]
+    shifted = expr - int(min(values, default=0)) + slack  # the smallest value is `slack`
     if Search(forms, [()]).holds(forms.form(shifted), known):
-        assert not values or slack >= 0
+        assert not values.size or slack >= 0
 
 
 @given(EXPRESSIONS, EXPRESSIONS, st.lists(PREDICATES, max_size=3))
@@ -104,10 +117,9 @@ def test_every_value_is_between_the_extremes_of_its_parts_wherever_the_guards_ho
     forms, counts = _forms(), {name: high + 1 for name, (_, high) in RANGES.items()}
     expr = first + second
     _, (low, high) = extremes(expr, predicates, counts, lambda part: forms.interval(forms.form(part)))
-    for iteration in _iterations():
-        if all(_holds(predicate, iteration) for predicate in predicates):
-            assert low is None or low <= int(value(expr, iteration))
-            assert high is None or int(value(expr, iteration)) <= high
+    values = _values(expr)[_where(predicates)]
+    assert low is None or (low <= values).all()
+    assert high is None or (values <= high).all()
 
 
 @given(st.integers(0, 7), st.integers(0, 3), st.sampled_from([1, 2, 4]))

@@ -43,7 +43,7 @@ def _verdicts(plan: Plan) -> Iterator[tuple[str, str]]:
                     yield f"{launch.name}, {name}: {text}", claim.verdict
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(62)
 @pytest.mark.parametrize("name", gallery())
 def test_an_access_that_is_seen_outside_is_never_proved_inside(name):
     plan = make_plan(gallery()[name])

@@ -114,6 +114,7 @@ def test_a_branch_of_warps_and_the_number_of_tiles_bound_the_quotients_by_which_
     assert verdicts(GEMM_WITH_A_RESIDUAL % ("sm_90a", *["bfloat16"] * 4)).keys() == {"proved"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("sizes", ["{M: 4096, N: 2048, K: 4096}", "{M: 3072, N: 1792, K: 2560}"])
 def test_tiles_and_partial_sums_of_stream_k_are_inside_by_their_parts(sizes):
     """Blocks, work units and peers are evaluated, whose quotients are no affine forms; elements of a tile are not."""

@@ -58,7 +58,7 @@ def refuted(kernel: Kernel) -> set[str]:
     return {claim.name for claim in proof_of(kernel).claims if claim.verdict == "refuted"}
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(35)
 @pytest.mark.whole
 @pytest.mark.parametrize("path", sorted(SPECS.glob("**/*.yaml")), ids=lambda path: path.stem)
 def test_every_pipeline_of_the_gallery_is_proved(path):

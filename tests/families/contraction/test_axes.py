@@ -40,7 +40,7 @@ def test_rows_are_along_an_index_that_fills_a_tile(text: str, m: str) -> None:
     assert contraction_of(text).m.name == m
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("dtype", "target"), [("bfloat16", "sm_80"), ("float32", "sm_80"), ("bfloat16", "sm_90a"), ("float64", "sm_90")]
 )

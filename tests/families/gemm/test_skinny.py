@@ -168,6 +168,7 @@ def test_k_is_split_until_the_grid_fills_the_device(made):
 # Results
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("dtype", "k"), [("float32", 8191), ("float16", 8191), ("float16", 16382)])
 @pytest.mark.parametrize("n_major", [False, True])
 def test_a_k_without_divisors_is_split_in_parts_of_which_the_last_is_shorter(made, prove, n_major, dtype, k):

@@ -203,7 +203,7 @@ LARGE = "family: gemm, cores: tensor, block: {m: 128, n: 128}, thread: {m: 8, n:
 THROUGH_WORKSPACE = ("stream_k: 1", "split_k: 3, reduction: workspace, stores: shared")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("split", THROUGH_WORKSPACE)
 @pytest.mark.parametrize("sizes", [(150, 140, 576), (128, 201, 480)], ids=str)
 def test_partial_sums_of_a_large_thread_tile_are_added_in_parts(made, prove, resident, sizes, split):

@@ -76,7 +76,7 @@ def test_the_pipeline_of_the_stages_is_proved(made, condition):
     assert "proved" in str(report.kernels[0].pipeline)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("more", ["", pytest.param(", stages: 1", marks=pytest.mark.slow), ", stages: 2, sliced_k: 2"])
 def test_a_triangular_or_banded_sum_is_right(prove, condition, more):

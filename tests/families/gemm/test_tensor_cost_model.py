@@ -107,7 +107,7 @@ def test_products_in_tf32_that_nothing_was_fitted_to_are_within_10_percent():
     assert math.sqrt(sum(error**2 for error in errors) / len(errors)) < 0.1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("sizes", "is_split"),
     [

@@ -104,7 +104,7 @@ def test_every_size_that_is_named_is_used(made, text):
     assert all(re.search(rf"\b{name}\b", code) for name in sizes)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(52)
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
 def test_tiles_of_the_gallery_have_named_extents_origins_and_loops(path):
     for spec in load_all(path):

@@ -45,7 +45,7 @@ def columns(n=300, g=20, e=40, x="float32", result="float32", value="", schedule
     return text if "w[" in value else text.replace("  w: {shape: [N], dtype: float32}\n", "")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 32 * BATCH - 1, 32 * BATCH, 32 * BATCH + 1, 3 * 32 * BATCH + 5])
 def test_any_number_of_elements_is_right(prove, size):
     prove(vector(size, schedule=", threads: 32"))
@@ -72,7 +72,7 @@ def test_keys_of_any_integer_type_outside_of_the_bins_are_left_out(prove, key, s
     prove(vector(key=key, value="sum(x[i], i, where=k[i] - 3 == g)", schedule=schedule))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "int64", "uint32"])
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_values_of_any_type_are_right(prove, dtype, kind):
@@ -84,7 +84,7 @@ def test_bins_without_an_element_have_the_identity(prove):
     prove(vector(5, g=16, value="prod(x[i], i, where=k[i] == g)"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("extent", [1, 3, 4, 31, 32, 33, 64, 100])
 def test_any_number_of_columns_is_right(prove, extent):
     prove(columns(e=extent))
@@ -97,7 +97,7 @@ def test_vectors_of_columns_are_right(prove, dtype, schedule):
     prove(columns(x=dtype, e=64, schedule=f"{schedule}, threads: 64"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(19)
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 200, 640])
 @pytest.mark.parametrize("schedule", [", vector: 1, threads: 64, bins: 4", ", vector: 2, threads: 32, bins: 8"])
 @pytest.mark.parametrize("key", ["int32", "int64", "uint8"])

@@ -24,7 +24,7 @@ def counts(value: str, key: str = "int32", result: str = "int32") -> str:
     return "\n".join(line for line in lines if not line.startswith(tuple(f"  {name}:" for name in unused)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     "value",
     [

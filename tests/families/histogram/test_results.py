@@ -41,7 +41,7 @@ def vector(n=1000, g=16, key="uint8", result="int32", value="sum(k[i] == g, i)",
     return VECTOR % (n, g, key, result, value, schedule)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 def test_vectors_of_any_size_are_right(prove, size):
     prove(vector(size))
@@ -68,7 +68,7 @@ def test_keys_of_any_integer_type_count_nowhere_outside_of_the_bins(prove, key, 
     prove(vector(key=key, value=f"sum(k[i] {shift} == g, i)"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("result", ["uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64", "float32"])
 def test_results_of_any_type_are_right(prove, result):
     prove(vector(3000, 2, result=result, value=f"cast(sum(k[i] % 2 == g, i), {result})"))
@@ -84,7 +84,7 @@ def test_sums_in_64_bits_hold_what_32_bits_would_not(prove, made):
     prove(vector(key="int32", result="int64", value=value))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 1000), (7, 3), (33, 150), (1000, 5), (5, 4096)])
 def test_rows_of_any_length_are_right(prove, shape):
     prove(rows(*shape))

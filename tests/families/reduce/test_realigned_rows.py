@@ -76,7 +76,7 @@ def test_every_access_is_proved_inside_and_aligned(count, rows, dtype):
     assert proved == total
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize(
     "value", ["sum(x[m, k] * w[k], k)", "sum(x[m, k] * w[k] * (k % 3), k)", "max(x[m, k] + w[k], k)"]
 )
@@ -91,7 +91,7 @@ def test_results_are_right(count, dtype, value):
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("rows", [11, 1500])
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17, 23, 24, 100, 1003])
 def test_rows_of_any_length_are_right(count, rows):

@@ -82,7 +82,7 @@ def test_others_keep_their_rows(text):
     assert not is_grouped(planned(text))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("rows", "count", "dtype", "value"),
     [

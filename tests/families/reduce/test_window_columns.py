@@ -122,6 +122,7 @@ def test_a_row_of_a_tile_of_an_image_is_one_vector():
     assert "load<16>(&y[" in kernel.source
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("height", [1, 9])
 def test_variances_of_tiles_read_each_tile_twice(height):
     (spec,) = load_text(TILES.replace("HEIGHT", str(height)))

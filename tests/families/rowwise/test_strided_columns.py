@@ -74,7 +74,7 @@ def test_several_columns_whose_elements_are_equally_far_apart_have_one_index(mad
     assert "x[element * 512 + c]" in made(channels_last(20, 7, 7, 512)).source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("sizes", [(3, 7, 5, 33), (5, 1, 11, 64), (1, 13, 3, 7)])
 def test_results_of_several_strided_columns_are_right(prove, sizes, dtype):

@@ -120,7 +120,7 @@ def test_rows_of_any_residue_are_right(prove, n):
     prove(rows(9, n, LAYER_NORM, "bfloat16"))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("n", [127, 131, 263, 264, 265, 519, 520, 521, 1021])
 @pytest.mark.parametrize("schedule", ["threads: 32, registers: 0", "threads: 32, cluster: 2, registers: 0"])
 def test_shifted_rows_are_right(prove, n, schedule):
@@ -143,7 +143,7 @@ def test_an_operand_that_several_passes_read_is_cached(prove):
         prove(rows(9, 1013, weighted, "bfloat16", schedule=f"family: rowwise, threads: 32, registers: {registers}"))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("n", [1, 7, 8, 15, 16, 17, 23, 1013, 2049])
 def test_shifted_rows_of_a_length_that_is_known_at_launch(made, prove, n):
     text = rows(5, "{default: 16411}", LAYER_NORM, "bfloat16")

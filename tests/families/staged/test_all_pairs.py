@@ -141,6 +141,7 @@ compute: |
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("where", ["i < j", "i != j and r2[i, j] < 500"])
 def test_a_sum_over_all_pairs_has_the_first_of_a_pair_in_registers(made, prove, where):
     kernel = made(ENERGY % (1801, where))

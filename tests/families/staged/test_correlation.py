@@ -29,20 +29,20 @@ def filtered(value, n=500, taps=40, length="4 * N + 2 * T", dtype="float32", bou
     return FILTER % (n, taps, length, dtype, boundary, dtype, result or dtype, value) + FORCED
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("taps", [2, 16, 37, 64, 65, 130])
 def test_any_stride_and_length_of_a_filter_is_right(prove, stride, taps):
     prove(filtered(f"sum(h[k] * x[{stride} * i + k], k)", n=333, taps=taps, length=f"{stride} * N + T"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", [1, 7, 8, 127, 1024, 1025, 70_003])
 def test_any_number_of_results_is_right(prove, size):
     prove(filtered("sum(h[k] * x[i + k], k)", n=size, taps=24, length="N + T"))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "value",
     [
@@ -63,7 +63,7 @@ def test_windows_in_whatever_form_are_right(prove, value):
     prove(filtered(value))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "where",
     ["k <= i", "k + i < N", "i - k >= 3 and k > 2", "(k + i) % 3 != 0", "x[i + k] > 0", "k <= i and h[k] < x[i + k]"],
@@ -103,7 +103,7 @@ compute: r[b, l] = %s
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("lags", [2, 5, 100, 300])
 @pytest.mark.parametrize("length", [301, 2048, 5001])
 def test_the_slices_of_a_block_share_the_terms_of_an_autocorrelation(prove, length, lags):
@@ -124,7 +124,7 @@ compute: y[i, j] = %s
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "value",
     [
@@ -170,7 +170,7 @@ compute: y[i, c] = %s
 """
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("of_x", "of_h", "value"),
     [
@@ -219,6 +219,7 @@ def test_other_reductions_are_refused(reasons, value, reason):
     assert reason in [refusal.reason for refusal in reasons("correlation", text)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("shape", "index"), [("N", "n"), ("1, N", "a, n"), ("N, 1", "n, a"), ("2, N, 1", "a, n, b")])
 def test_indices_of_extent_one_change_nothing(planned, prove, shape, index):
     text = """
@@ -288,6 +289,7 @@ def test_few_results_have_parts_of_the_terms(made):
     assert [kernel.family for kernel in kernels] == ["correlation", "reduce"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -40,7 +40,7 @@ def families_of(spec) -> list[str]:
     return [launch.family for launch in generate(spec, analysis=False).plan.kernels]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("weights", "subscripts"), [("C, 3, 3", "c, r, s"), ("3, C, 3", "r, c, s"), ("C, 3, 3", "c, s, r")]
 )

@@ -77,7 +77,7 @@ INPUT = "\n  z: {shape: [H, W], dtype: DTYPE}"
 OUTSIDE = "\n  z: {shape: [H, W], dtype: DTYPE, boundary: zero}"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(31)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8"])
 @pytest.mark.parametrize("height", [1, 2, 9, 17])
 @pytest.mark.parametrize(

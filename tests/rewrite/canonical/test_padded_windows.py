@@ -33,6 +33,7 @@ compute: y[n, f, i, j] = {value}
     return spec
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("value", [CONDITIONAL, WHERE, FACTOR])
 def test_a_padded_convolution_is_a_gemm_however_it_is_spelt(value: str) -> None:
     assert [launch.family for launch in generate(spec_of(value)).plan.kernels][-1] == "wgmma"

@@ -71,7 +71,7 @@ def test_they_have_the_plan_of_a_scan(value, scan):
     assert (launch.grid, launch.block, launch.shared_bytes) == (of_scan.grid, of_scan.block, of_scan.shared_bytes)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("value", "scan"), SCANS)
 def test_their_results_are_right(value, scan):
     kernel = kernel_of(value)
@@ -79,6 +79,7 @@ def test_their_results_are_right(value, scan):
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "scan"), OF_INTEGERS)
 def test_masks_that_are_factors_of_integers_are_conditions(value, scan):
     assert families_of(kernel_of(value, dtype="int32")) == families_of(kernel_of(scan, dtype="int32")) == ["scan"]
@@ -91,6 +92,7 @@ def test_others_are_none(value):
     assert "scan" not in families_of(kernel_of(value))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "value",
     [
@@ -133,7 +135,7 @@ def test_limits_at_a_distance_are_scans(value):
     assert families_of(kernel_of_extents(value, "{M: 4096, N: 1024, K: 1024}"))[-1] == "scan"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("value", LIMITS)
 @pytest.mark.parametrize(("k", "n"), [(131, 131), (131, 132), (37, 131), (131, 37)])
 def test_limits_at_a_distance_and_beyond_the_elements_are_right(value, k, n):
@@ -141,7 +143,7 @@ def test_limits_at_a_distance_and_beyond_the_elements_are_right(value, k, n):
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("value", LIMITS)
 def test_limits_at_a_distance_are_right_for_any_size_at_launch(value):
     kernel = kernel_of_extents(value, "{M: dynamic, N: dynamic, K: dynamic}")

@@ -134,6 +134,7 @@ def of_values(value: str = COUNT, n: int | str = 100000, k: int = 9) -> Kernel:
     return generate(load_text(VALUES % (n, k, value))[0], analysis=False)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("value", [COUNT, "max(abs(x[c, n] - q[c, k]), n) + q[c, k]"])
 @pytest.mark.parametrize("n", [100000, 99991, "dynamic"])
 def test_the_same_elements_are_reduced_for_a_few_values_by_one_thread(value: str, n: int | str) -> None:

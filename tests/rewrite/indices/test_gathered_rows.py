@@ -54,6 +54,7 @@ def test_rows_are_not_stored(compute):
     assert not stored(kernel_of(compute, "N: 4096, V: 8000, C: 21, K: 5")) & {"p"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compute", GATHERED)
 def test_their_results_are_right(compute):
     kernel = kernel_of(compute, "N: 37, V: 129, C: 21, K: 5")

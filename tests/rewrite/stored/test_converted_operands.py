@@ -43,6 +43,7 @@ def on_tensor_cores(spec) -> bool:
     return any("tensor cores by" in reason for reason in generate(spec, analysis=False).plan.kernels[-1].reasons)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("x", "w", "value"),
     [
@@ -78,7 +79,7 @@ def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):
     assert on_tensor_cores(spec)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("x", "w", "more", "stored"),
     [
@@ -111,7 +112,7 @@ def test_operands_without_such_a_type_stay(x: str, w: str, value: str) -> None:
 FLOAT64_SUM = "accumulate: float64"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("x", "w", "stored"),
     [
@@ -257,6 +258,7 @@ compute: y[m, n] = sum(a[k] == m and b[k] == n, k)
     assert generate(spec, analysis=False).plan.kernels[0].family == "histogram"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
 def test_conditions_of_two_matrices_are_counted_on_tensor_cores(value, dtype, result):
     spec = conditions(value, dtype, result, "M: 1024, N: 1024, K: 1024")
@@ -277,7 +279,7 @@ def test_conditions_that_tensor_cores_don_t_count_stay(value, dtype, result, tar
     assert not [array for array in generate(spec, analysis=False).plan.workspace if array.dtype.name == "int8"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("value", "dtype", "result"), COUNTS)
 @pytest.mark.parametrize("sizes", ["M: 67, N: 45, K: 130", "M: 128, N: 64, K: 1"])
 def test_counts_of_conditions_are_right(value, dtype, result, sizes, without_minimum):

@@ -32,6 +32,7 @@ def families(kernel: Kernel) -> list[str]:
     return [launch.family for launch in kernel.plan.kernels]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("a", "b", "dtype", "copies"),
     [
@@ -73,6 +74,7 @@ def test_results_of_copies_are_right(monkeypatch, a: str, b: str, dtype: str, si
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("b", ["b, n, k", "b, k, n"])
 def test_zeros_follow_an_odd_k_of_bytes(b: str) -> None:
     kernel = generate(spec_of("b, m, k", b, "int8", size=4095))

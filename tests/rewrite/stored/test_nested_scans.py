@@ -48,6 +48,7 @@ def test_they_are_launches_of_their_own(compute):
     assert "direct" not in families
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compute", STAGES)
 def test_results_of_stages_are_right(compute):
     assert passes(spec_of(compute, 33, 1500), {})

@@ -93,7 +93,7 @@ def test_a_temporary_in_registers_stays_there():
     assert [launch.name for launch in generate(spec, analysis=False).plan.kernels] == ["f"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("compute", [ROPE, IN_ONE_STATEMENT, CHOSEN])
 @pytest.mark.parametrize("t", [1, 5, 37])
 def test_its_results_are_right(compute, t):

@@ -32,6 +32,7 @@ def families(kernel: Kernel) -> list[str]:
     return [launch.family for launch in kernel.plan.kernels]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "a", "b", "dtype"),
     [
@@ -47,6 +48,7 @@ def test_parts_of_a_batch_are_added(sizes: str, a: str, b: str, dtype: str) -> N
     assert second in ("reduce", "rowwise")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("sizes", "a", "b"),
     [
@@ -58,7 +60,7 @@ def test_other_sums_are_one_gemm(sizes: str, a: str, b: str) -> None:
     assert families(kernel_of(sizes, a, b, "float16"))[-1] == "wgmma"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("a", "b"), [("b, m, k", "b, n, k"), ("m, b, k", "k, b, n"), ("b, k, m", "n, b, k")])
 @pytest.mark.parametrize(("dtype", "result"), [("float16", "float16"), ("float32", "float32"), ("int8", "int32")])
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])

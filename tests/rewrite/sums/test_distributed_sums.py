@@ -44,6 +44,7 @@ def launched(kernel) -> set[str]:
     return {launch.family for launch in kernel.plan.kernels}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compute", OF_ROWS)
 def test_a_sum_over_the_rows_of_a_product_is_no_product(compute):
     assert launched(kernel_of(compute, "N: 2048, K: 1024, V: 1024")) == {"reduce"}
@@ -75,6 +76,7 @@ def test_a_sum_over_an_index_of_the_result_s_name_has_another():
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("compute", OTHERS)
 def test_other_reductions_of_sums_stay_as_they_are(compute):
     assert launched(kernel_of(compute, "N: 2048, K: 1024, V: 1024")) & {"gemm", "wgmma"}

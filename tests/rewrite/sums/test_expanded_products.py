@@ -101,6 +101,7 @@ compute: y[n, f, i, j] = sum(x[n, c, i + r - 1, j + s - 1] * (w[f, c, r, s] - q[
     assert passes(spec)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 def test_the_product_has_copies_of_operands_that_tensor_cores_would_gather(target):
     (spec,) = load_text(f"""

@@ -88,6 +88,7 @@ def test_a_window_begins_at_the_index_of_its_terms(monkeypatch: pytest.MonkeyPat
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("condition", ["j != k", "j <= k", "j >= k"])
 def test_results_of_rows_are_right(monkeypatch: pytest.MonkeyPatch, condition: str) -> None:
     monkeypatch.setattr("cugen.rewrite.sums.short_rows._MIN_ROWS", 1)

@@ -74,7 +74,7 @@ def fetched_2d(make_job, kind: str, values: np.ndarray, out: np.ndarray, texture
     return CpuDevice(sanitize=True).run(replace(job, manifest=replace(job.manifest, textures=(texture,))))
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("mode", list(PADDING))
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (2, -7), (-1, -31), (4, 3), (-9, -16), (11, -40)])
 def test_an_address_mode_pads_as_numpy_does(make_job, mode: str, row: int, column: int) -> None:

@@ -193,7 +193,7 @@ def rows(m: int, n: int, *, swap: bool, block: tuple[int, int] = (64, 64), value
     return product(m, n, 136, compute=f"C[{{c}}] = {value}", more=MORE[value], schedule=schedule)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(33)
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("value", [SUMS, WITH_BIAS, WITH_RESIDUAL], ids=["sums", "bias", "residual"])
 @pytest.mark.parametrize("block", [(64, 64), (128, 96), (192, 40), (256, 32)], ids=str)
@@ -214,7 +214,7 @@ def test_odd_rows_pass_through_shared_memory_without_bank_conflicts(swap: bool) 
     assert all(a.verdict == "ideal" for a in through)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [2, 70, 101])
 @pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
 def test_rows_of_words_that_begin_within_a_sector_are_right(n: int, swap: bool, prove) -> None:
@@ -231,7 +231,7 @@ def test_even_rows_are_stored_in_pairs_unless_operands_are_swapped() -> None:
     assert ["c_rows[" in source_of(rows(256, 194, swap=swap)) for swap in (False, True)] == [False, True]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("swap", [False, True], ids=["plain", "swapped"])
 def test_odd_rows_of_distributed_tiles_are_right(swap: bool, prove) -> None:
     prove(rows(320, 513, swap=swap, block=(64, 64), more=", stream_k: 1"), races=True)

@@ -120,7 +120,7 @@ compute: y[e, m, n] = sum(x[e, m, k] * w[e, n, k] * s[e, m, k // 128] * exp(u[e,
 """
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("k", [128, 256, 400])
 @pytest.mark.parametrize("kinds", KINDS, ids=" and ".join)
 def test_scales_of_groups_multiply_partial_sums(made, prove, kinds: tuple[str, ...], k: int) -> None:
@@ -171,6 +171,7 @@ compute: y[m, n] = sum(x[m, k] * (w[n, k] - z[n, k // 128]) * s[n, k // 128], k)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("dtype", "weights"), [("float16", "int8"), ("float16", "uint8"), ("bfloat16", "int8")])
 def test_weights_less_their_zero_points_are_stored_as_16_bits(made, prove, monkeypatch, dtype: str, weights: str):
     monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 0)
@@ -194,6 +195,7 @@ def test_weights_of_4_bits_with_scales_of_groups_are_stored_as_16_bits(made, pro
     prove(WEIGHTS % dtype)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("k", "length"), [(128, 128), (384, 128), (512, 256)])
 def test_a_sum_over_groups_is_one_sum(made, prove, k: int, length: int) -> None:
     text = scaled("rows", "column blocks", k=k, length=length, compute=NESTED)
@@ -201,6 +203,7 @@ def test_a_sum_over_groups_is_one_sum(made, prove, k: int, length: int) -> None:
     prove(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -237,7 +240,7 @@ compute: C[m, n] = sum({scales} * A[m, g, k] * B[n, g, k], {order})
     prove(text)
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("mode", ["sanitize", "races"])
 def test_scales_are_those_of_the_terms_that_a_block_has(prove, schedule: str, mode: str) -> None:
@@ -300,7 +303,7 @@ def test_scales_of_parts_of_the_last_k_tile_are_refused(reasons) -> None:
 PARTS = [("float16", 16), ("float16", 32), ("bfloat16", 32), ("float8_e4m3", 32), ("float8_e4m3", 64)]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kinds", [("columns",), ("rows", "column blocks"), ("groups",)], ids=" and ".join)
 @pytest.mark.parametrize(("dtype", "length"), PARTS)
 def test_groups_of_a_k_tile_have_scales_of_their_own(made, prove, kinds: tuple[str, ...], dtype: str, length: int):
@@ -347,7 +350,7 @@ def test_a_requested_family_says_why_it_takes_no_scales() -> None:
         generate(load_text(f"cugen: 1\nkernel: k\n{text}")[0])
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("shape", [(4096, 4096, 7168), (1000, 1016, 1024), (64, 7168, 2048)], ids=str)
 @pytest.mark.parametrize("kinds", KINDS, ids=" and ".join)
 def test_registers_hold_sums_and_scales(made, kinds: tuple[str, ...], shape: tuple[int, int, int]) -> None:

@@ -52,7 +52,7 @@ def swapped(block: tuple[int, int], more: str = "") -> str:
     return f"{SWAPPED}, block: {{m: {block[0]}, n: {block[1]}}}{more}"
 
 
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(81)
 @pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
 @pytest.mark.parametrize("addend", BIASES.values(), ids=list(BIASES))
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])

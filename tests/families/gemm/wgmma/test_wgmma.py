@@ -96,7 +96,7 @@ def test_a_drawn_gemm_equals_the_reference(made, prove, seed: int) -> None:
     prove(drawn.text, drawn.params, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sizes", "schedule"),
     [
@@ -113,7 +113,7 @@ def test_all_rows_of_a_tile_are_copied_also_of_a_matrix_of_fewer(prove, sizes: t
     prove(product(*sizes, schedule=f"family: wgmma, {schedule}"), races=True)
 
 
-@pytest.mark.sampled(109)
+@pytest.mark.sampled(216)
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 @pytest.mark.parametrize(("of_a", "of_b", "of_c"), tuple(itertools.product(range(3), repeat=3)))
