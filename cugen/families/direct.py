@@ -18,8 +18,10 @@ from cugen.plan.scopes import Scope
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.rewrite.split_reductions import ReductionSplitter
+from cugen.rewrite.stored.partial_results import indices_of_partials
 from cugen.rewrite.stored.terms import THREADS_TO_FILL_DEVICE, with_stored_terms
 from cugen.rewrite.stored.transposed_scans import with_transposed_operand
+from cugen.rewrite.temporaries import first_request
 from cugen.spec.expressions import Const, IndexValue
 from cugen.spec.model import Schedule
 
@@ -124,7 +126,19 @@ def split(single: Single) -> Steps | None:
     parts = min(THREADS_TO_FILL_DEVICE // max(results, 1), terms // MIN_TERMS_PER_PART)
     if terms < MIN_SERIAL_TERMS or parts < MIN_PARTS or single.is_specialised(request):
         return None
-    return ReductionSplitter(unfused[0], context, stages, fused.origins, parts, is_open=True).steps()
+    steps = ReductionSplitter(unfused[0], context, stages, fused.origins, parts, is_open=True).steps()
+    longest = max(context.max_extent(index) for indices in stages for index in indices)
+    if longest >= parts // 2 or single.is_specialised(first_request(single, steps)):
+        return steps
+    # Parts of one index leave the device idle.
+    if stored := with_stored_terms(single, in_other_orders=True):
+        return stored
+    reductions = [reduction for stage in collected(unfused) for reduction in stage]
+    filling = min(THREADS_TO_FILL_DEVICE, results * parts) // 2
+    whole = indices_of_partials(unfused[0], reductions, context, filling, MIN_TERMS_PER_PART)
+    if not whole:
+        return steps
+    return ReductionSplitter(unfused[0], context, stages, {}, parts, is_open=True, whole=whole).steps()
 
 
 FAMILY = Family(

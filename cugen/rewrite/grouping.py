@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from cugen.plan.request import Group
 from cugen.plan.subscripts import is_subscript
 from cugen.plan.traversal.substitution import over_indices, substitute
-from cugen.rewrite.readers import Readers, array_reads
+from cugen.rewrite.readers import Readers, array_reads, reads_in_terms
 from cugen.spec.expressions import Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.affine import Variable, affine_form
@@ -286,8 +286,9 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
 
 
 def _recomputed_elsewhere(spec: Spec, written: Mapping[str, int]) -> set[str]:
-    """The cheap temporaries of which other elements are read or none, and those that one of these reads in turn; not
-    those read in subscripts that their values can't be part of, such as rounded numbers."""
+    """The cheap temporaries of which other elements are read or none, and those that one of these reads in turn. Of
+    those read in subscripts that their values can't be part of, such as rounded numbers, the ones of which terms of
+    reductions read an element each."""
     recomputed: set[str] = set()
     positions = _subscript_arrays(spec)
     readers_of = Readers(spec.statements)
@@ -296,7 +297,9 @@ def _recomputed_elsewhere(spec: Spec, written: Mapping[str, int]) -> set[str]:
             continue
         readers = [spec.statements[n] for n in readers_of.positions(statement.target, position + 1)]
         if statement.target in positions and not is_subscript(statement.value):
-            continue
+            in_terms = (r.target in recomputed or reads_in_terms(r, statement, spec) for r in readers)
+            if not readers or not all(in_terms):
+                continue
         is_inner = any(reader.target in recomputed for reader in readers)
         if not readers or is_inner or _needs_other_elements(statement, readers):
             recomputed.add(statement.target)

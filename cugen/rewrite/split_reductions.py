@@ -8,6 +8,11 @@ and with rows in groups of 8, so that vectors of columns go on from one row to t
 becomes, with what is left of the last group beside it,
     y_parts[part, row, j] = sum(x[8 * (part * chunk + i) + row, j], i < chunk);  y[j] = sum(y_parts[part, row, j], ...)
 
+With `whole` indices, whose values are the parts, where none of the indices has enough of these,
+    y = sum(f(x[i, j], x[j, k], x[i, k]), i, j, k)
+becomes
+    y_parts[i, k] = sum(f(x[i, j], x[j, k], x[i, k]), j);  y = sum(y_parts[i, k], i, k)
+
 The order of summation depends on the sizes alone, so that results are reproducible."""
 
 from __future__ import annotations
@@ -59,7 +64,8 @@ class ReductionSplitter:
 
     `stages` are the fused indices of its reductions, `origins` what each was fused from; chunks of the `aligned` ones
     start at multiples of vectors. The steps of the first pass belong to the family that asks, or, `open`, to any. With
-    `rows` in a group, results before those of the second pass have one more index, before the `columns`."""
+    `rows` in a group, results before those of the second pass have one more index, before the `columns`. With `whole`
+    indices, the last of which is the fastest of the partial results, these aren't split."""
 
     def __init__(
         self,
@@ -73,10 +79,11 @@ class ReductionSplitter:
         is_open: bool = False,
         rows: int = 1,
         columns: Collection[str] = (),
+        whole: Sequence[str] = (),
     ) -> None:
         self.statement, self.context, self.stages, self.origins = statement, context, stages, origins
         self.parts, self.aligned, self.is_open = parts, aligned, is_open
-        self.rows, self.columns = rows, columns
+        self.rows, self.columns, self.whole = rows, columns, whole
         in_use = (index for indices in (*stages, statement.indices) for index in indices)
         self.taken = taken_names(context.spec, in_use) | set(origins)
         self.part = fresh("part", self.taken)
@@ -96,10 +103,14 @@ class ReductionSplitter:
                 break
         # The schedule's tunables apply to the steps of the first pass.
         tuned = (t.statement.target for t in self.temporaries if self.part in (i.name for i in t.statement.indices))
-        return steps_of(self.temporaries, last, tuned=() if self.is_open else tuple(tuned))
+        named = () if self.is_open else tuple(tuned)
+        # Partial results of threads may be many: the family that reduces them splits their reduction once more.
+        return steps_of(self.temporaries, last, tuned=named, splits_last=self.is_open)
 
     def _of_partials(self, reduction: Reduce) -> Expr:
         """The second pass: the reduction of the partial results, which a step before it stores."""
+        if self.whole:
+            return self._of_index_partials(reduction)
         chunks = self._chunks(reduction)
         body = substitute(reduction.body, chunks.coordinates)
         where = None if reduction.where is None else substitute(reduction.where, chunks.coordinates)
@@ -124,6 +135,15 @@ class ReductionSplitter:
         chunk_number = self._stored(winner, reduction, "part")
         in_chunk = replace(position, subscripts=(chunk_number, *position.subscripts[1:]))
         return Op("add", (Op("mul", (chunk_number, chunks.element.extent), INT64), in_chunk), INT64)
+
+    def _of_index_partials(self, reduction: Reduce) -> Expr:
+        """The second pass over the partial results of the values of indices."""
+        known = {index.name: index for index in reduction.indices}
+        whole = tuple(known[name] for name in self.whole)
+        partial = replace(reduction, indices=tuple(index for index in reduction.indices if index not in whole))
+        text = f"{reduction.kind} over {', '.join(index.name for index in partial.indices)}, of: {self.statement.text}"
+        stored = self._step(partial, (*self.statement.indices, *whole), "parts", text)
+        return replace(reduction, body=stored, where=None, indices=whole)
 
     def _of_row_partials(self, reduction: Reduce, partial: Reduce, chunks: _Chunks, row: Index) -> Expr:
         """The second pass over the partial results of each row of a group, and over the rows after the last group."""

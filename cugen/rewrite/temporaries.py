@@ -78,6 +78,11 @@ def storing_seconds(copied_bytes: int, device: Device) -> float:
     return STORING_LAUNCH_SECONDS + 2 * copied_bytes / (_COPY_EFFICIENCY * device.bandwidth)
 
 
+def first_request(single: Single, steps: Steps) -> Request:
+    """The first of the steps as a kernel of its own."""
+    return replace(last_single(single, steps), statement=steps.statements[0]).request(steps.open)
+
+
 def last_request(single: Single, steps: Steps) -> Request:
     """The last of the steps as a kernel of its own."""
     return last_single(single, steps).request(steps.open)

@@ -77,3 +77,55 @@ def test_short_sums_and_many_results_stay_whole(change: tuple[str, str]) -> None
 def test_a_schedule_keeps_the_sum_whole() -> None:
     text = PAIRS.replace("VALUE", PAIR_VALUES["sum"])
     assert len(kernel_of(f"{text}schedule: {{family: direct}}\n").plan.kernels) == 1
+
+
+TRIPLES = """
+params: {N: SIZE}
+arrays:
+  x: {shape: [N, N], dtype: TYPE}
+  k: {shape: [N], dtype: int32}
+  y: {shape: [], dtype: TYPE}
+compute: "y = VALUE"
+"""
+TRIPLE_VALUES = {
+    "sum": "sum(abs(x[i, j] - x[j, l] * x[i, l]) + k[i], i, j, l)",
+    "sum with a condition": "sum(maximum(x[i, j] - x[i, l], 0), i, j, l, where=i != j and k[i] != k[l])",
+    "product": "prod(1 + abs(x[i, j] - x[j, l] - x[i, l]) / 1e6, i, j, l) * k[0]",
+    "two of them": "sum(abs(x[i, j] - x[j, l] - x[i, l]), i, j, l) - min(abs(x[i, j] - x[j, l] - k[i]), i, j, l)",
+}
+
+
+def triples(name: str, size: int, dtype: str) -> Kernel:
+    return kernel_of(TRIPLES.replace("VALUE", TRIPLE_VALUES[name]).replace("SIZE", str(size)).replace("TYPE", dtype))
+
+
+@pytest.mark.parametrize("name", TRIPLE_VALUES)
+def test_partial_results_of_two_indices_fill_the_device_where_parts_of_one_do_not(name: str) -> None:
+    partial = [text for text in triples(name, 500, "float32").plan.kernels[0].computes if "_parts[" in text]
+    # Lanes are along an index that is contiguous where it is summed over the other one.
+    assert partial
+    assert all("_parts[i, l] = " in text or "_parts[j, l] = " in text or "_parts[i, j] = " in text for text in partial)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", TRIPLE_VALUES)
+def test_results_from_partial_results_of_two_indices_are_right(name: str, dtype: str) -> None:
+    kernel = triples(name, 70, dtype)
+    assert len(kernel.plan.kernels) > 1
+    assert passes(kernel)
+
+
+MANY_INDICES = """
+params: {A: 12, B: 14}
+arrays:
+  x: {shape: [A, B, A, B], dtype: float32}
+  z: {shape: [A, B, A, B], dtype: float32}
+  y: {shape: [], dtype: float32}
+compute: "y = sum(abs(x[a, b, c, d] - z[c, d, e, f]) * abs(x[e, b, a, f] - x[c, b, e, d]), a, b, c, d, e, f)"
+"""
+
+
+def test_of_short_indices_as_many_are_those_of_partial_results_as_leave_each_enough_terms() -> None:
+    (text,) = (text for text in kernel_of(MANY_INDICES).plan.kernels[0].computes if "_parts[" in text)
+    assert text.split("]")[0].count(",") == 3

@@ -11,7 +11,7 @@ from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_nested_faster
 from cugen.families.staged.tile import Tile, find_tiles, memory_order
 from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
-from cugen.machine.requests.warp import SECTOR_BYTES
+from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
 from cugen.pieces.kernels import swizzle_of
@@ -64,6 +64,11 @@ class StagedConfig:
     def slice_axis(self) -> int:
         """The axis of the slices: the first without an index, else the last, where no index has threads."""
         return min(len(self.order), len(AXES) - 1)
+
+
+def has_slices_in_warps(config: StagedConfig) -> bool:
+    """Whether warps have threads of several slices."""
+    return config.slices > 1 and math.prod(config.block) // config.slices % WARP_SIZE > 0
 
 
 def choose_config(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | Refusal:
@@ -161,7 +166,8 @@ def _with_even_tiles(request: Request, config: StagedConfig, staged: tuple[str, 
     whatever the extent."""
     assert config.walk is not None
     extent, multiple, longest = request.context.max_extent(config.walk.index), config.slices * UNROLL, config.walk.step
-    if config.slices == 1 or longest % multiple or extent % longest == 0:
+    is_even = config.slices == 1 or has_slices_in_warps(config)
+    if is_even or longest % multiple or extent % longest == 0:
         return config
 
     def steps_of_slice(step: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.families.staged.config import StagedConfig
+from cugen.families.staged.config import StagedConfig, has_slices_in_warps
 from cugen.families.staged.lowering import StagedLowering
 from cugen.families.staged.thread_outputs import ThreadOutputs
 from cugen.pieces.blocks import define, thread
@@ -14,24 +14,36 @@ from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element, row_major
 from cugen.plan.nodes import Assign, Barrier, Declare, For, Loop, Node, Store
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import Integer, Minimum, ceil_div, integer
 from cugen.spec.expressions import Local, Reduce
 
 
 class Slices:
-    """The thread's slice of a tile: its `step` values of the walk's index from `first` on."""
+    """The thread's slice of a tile: its `step` values of the walk's index from `first` on, `stride` apart.
+
+    Slices are contiguous where each has whole warps. Those of one warp alternate: its lanes then read consecutive
+    elements, in different banks, in place of elements that are a slice apart."""
 
     def __init__(self, config: StagedConfig, lowering: StagedLowering, step: int) -> None:
         self.config, self.lowering, self.count = config, lowering, config.slices
         self.step = step // self.count
+        self.stride = self.count if has_slices_in_warps(config) else 1
         self.number = thread(AXES[config.slice_axis], self.count, lowering) if self.count > 1 else integer(0)
         self.first: Integer = integer(0)
         self.definitions: tuple[Node, ...] = ()
         if self.count > 1:  # by name: sums with threadIdx are unsigned, and no displacements of a load
-            first = define("slice_first", self.number * self.step, lowering)
+            first = define("slice_first", self.number * (self.step if self.stride == 1 else 1), lowering)
             self.first, self.definitions = first.index.symbol, (first,)
         self.declarations: tuple[Node, ...] = ()
         self._partials: dict[Reduce, Array] = {}
+
+    def position(self, counter: Integer) -> Integer:
+        """The value of the walk's index in the tile, by the step of the slice."""
+        return self.first + self.stride * counter
+
+    def stop(self, remaining: Integer) -> Integer:
+        """The steps of the slice in a tile with `remaining` values of the index from its first one on."""
+        return Minimum(integer(self.step), ceil_div(remaining - self.first, self.stride))
 
     def store(
         self, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs

@@ -231,9 +231,7 @@ class _Body:
         idle = max(1.0, 1 + (CHAINS_TO_HIDE_LATENCY / chains - 1) * EXPOSED)
         idle += IDLE_SLOTS * max(0.0, math.log2(CHAINS_TO_FILL_SLOTS / chains))
         exposed = (BLOCK_CYCLES + TILE_CYCLES * terms / TILE_TERMS) / concurrent
-        # The slices of a warp read terms that are in the same banks.
-        wavefronts = min(-(-WARP_SIZE // tile.threads), tile.slices)
-        shared_loads = terms / tile.slices * LOAD * self.loads * warps * wavefronts
+        shared_loads = terms / tile.slices * LOAD * self.loads * warps
         issue = per_thread * _with_idle_schedulers(warps) / SCHEDULERS * idle
         cycles = max(issue, shared_loads) + EXPOSED * min(issue, shared_loads) + exposed
         return (waves * resident + busiest) * cycles

@@ -19,7 +19,7 @@ from cugen.plan.lowering.reductions import accumulate, begin_position, combine, 
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Minimum, bounds, integer
+from cugen.plan.symbols import Integer, bounds, integer
 from cugen.spec.expressions import Cast, Local, Reduce, walk
 from cugen.spec.types import FLOAT32, INT32
 
@@ -213,13 +213,12 @@ class TileWalk:
                 extreme = second if reduction.is_position else None
                 accumulate(lowering, reduction, target, scope, extreme, begun=self._is_begun(reduction))
 
-        slice_first = first + slices.first
         is_whole = divides(self.walk.step, self.extent, self.builder.context)
-        stop = integer(slices.step) if is_whole else Minimum(integer(slices.step), self.extent - slice_first)
+        stop = integer(slices.step) if is_whole else slices.stop(self.extent - first)
         counter = loop_variable(f"{name}_step", slices.step, lowering)
-        lowering.local[name] = slices.first + counter.symbol
+        lowering.local[name] = slices.position(counter.symbol)
         inner = Scope(each, frozenset((name,)), is_loop=True)
-        inner.nodes.append(define_index(name, slice_first + counter.symbol, self.extent, lowering))
+        inner.nodes.append(define_index(name, first + lowering.local[name], self.extent, lowering))
         scope = inner
         is_nested = any(isinstance(node, Reduce) for reduction in targets for node in walk(reduction.body))
         factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else UNROLL)

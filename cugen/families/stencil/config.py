@@ -26,6 +26,7 @@ VECTOR = Tunable("vector", _SIZES, "by alignment", "consecutive outputs of a row
 ROWS = Tunable("rows", _SIZES, "by footprint", "rows of outputs per thread")
 _TUNABLES = {VECTOR.name, ROWS.name}
 MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes has 16 (heuristic)
+MAX_DEFAULT_ROWS = 8  # of single columns
 CHANNELS_PER_THREAD = 4  # output channels that share a register window (heuristic)
 MAX_UNSHARED_POINTS = 32  # of a window; a loop over its elements needs no registers (measured on H200)
 BLOCK_THREADS = 128
@@ -120,6 +121,10 @@ class _Windows:
         disjoint = outputs[name] * elements_of(self.footprints, {**outputs, name: 1})
         return elements_of(self.footprints, outputs) < disjoint
 
+    def shares_rows(self, outputs: Mapping[str, int]) -> bool:
+        """Whether outputs in other rows have elements in common, as many as a thread may have."""
+        return any(self.shares(index.name, {**outputs, index.name: MAX_DEFAULT_ROWS}) for index in self.order[1:])
+
     def registers(self, outputs: Mapping[str, int]) -> int:
         return thread_registers(self.request, self.footprints, self.channel_reductions, dict(outputs))
 
@@ -194,6 +199,7 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
     if not is_requested and max_width == 1 and _is_row_stencil(request, windows.order, footprints):
         return Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements")
     has_far_rows = any(footprint.has_far_rows(along) for footprint in footprints.values())
+    has_far_rows |= not strided and not windows.shares_rows(outputs)
     if not is_requested and max_width == 1 and has_far_rows and Reduce not in request.node_kinds():
         return Refusal(f"a thread loads single elements along {along}, of rows that are too far apart to share any")
     return None
@@ -330,7 +336,7 @@ def _rows(
         rows = 1 if has_channels or is_deep else _rows_in_flight(request, footprints, order, outputs)
     elif _halo(footprints, along) or is_deep:
         is_bytes = all(context.arrays[footprint.array].dtype.bits == 8 for footprint in footprints.values())
-        rows = 2 if is_deep else 8 if outputs[along] == 1 or is_bytes else 4
+        rows = 2 if is_deep else MAX_DEFAULT_ROWS if outputs[along] == 1 or is_bytes else 4
     else:
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
     if height and elements_of(footprints, {**outputs, second: rows}) == rows * elements_of(

@@ -41,9 +41,11 @@ THREADS_TO_FILL_DEVICE = 1024 * PLANNING_DEVICE.sms  # half of the resident ones
 MIN_SECTORS_RATIO = 2  # of what is requested without and with stored terms: lines may stay in L1 (heuristic)
 
 
-def with_stored_terms(single: Single) -> Steps | None:
+def with_stored_terms(single: Single, *, in_other_orders: bool = False) -> Steps | None:
     """The steps, where specialised families take all of them; None where there is nothing to store. Several reductions
-    that no family takes together are stored one by one."""
+    that no family takes together are stored one by one. Stored are terms that read a window, or, `in_other_orders`, an
+    array once more with its indices in another order."""
+    is_stored = _permutes_indices if in_other_orders else _is_window
     statement = single.statement
     reductions = tuple(dict.fromkeys(outermost_reductions(statement.value)))
     if single.schedule != Schedule() or not reductions:
@@ -55,7 +57,7 @@ def with_stored_terms(single: Single) -> Steps | None:
         if (indices := _indices_of_terms(reduction, single)) is None:
             return None
         of_terms[reduction] = reduction
-        if _is_window(reduction.body):
+        if is_stored(reduction.body):
             name = fresh(f"{statement.target}_terms", taken)
             what = f"terms of: {statement.text}"
             terms.append(temporary(name, indices, reduction.body, what, statement, is_stored=True))
@@ -131,3 +133,10 @@ def _is_window(body: Expr) -> bool:
     """Whether some read has a subscript that is more than an index."""
     reads = (node for node in walk(body) if isinstance(node, Read))
     return any(not isinstance(sub, IndexValue | Const) for read in reads for sub in read.subscripts)
+
+
+def _permutes_indices(body: Expr) -> bool:
+    """Whether two reads of an array have the same indices in another order, as those of a matrix and its transpose."""
+    reads = dict.fromkeys(node for node in walk(body) if isinstance(node, Read) and len(node.subscripts) > 1)
+    elements = [(read.array, frozenset(read.subscripts)) for read in reads]
+    return not _is_window(body) and len(set(elements)) < len(elements)

@@ -281,17 +281,24 @@ def _necessary_conditions(reduction: Reduce) -> Iterator[Expr]:
     yield from conjuncts(reduction.where)
     if reduction.kind != "sum":
         return
-    factors = [reduction.body]
-    while factors:
-        match factors.pop():
-            case Op(name="mul", args=args) | Op(name="neg", args=args):
-                factors += args
-            case Cast(arg=arg):
-                factors.append(arg)
-            case Select(condition=condition, orelse=Const(value=value)) if value == 0:
-                yield from conjuncts(condition)
-            case Read(exact=exact, boundary=boundary) if boundary is not None and boundary.mode == "zero":
-                yield from (_is_exact(dividend, divisor) for dividend, divisor in exact)
+    yield from _conditions_of_terms(reduction.body)
+
+
+def _conditions_of_terms(body: Expr) -> Iterator[Expr]:
+    """Conditions without which a term is 0: those of any factor, and of an addend those that the other one has, too."""
+    match body:
+        case Op(name="mul" | "neg", args=args):
+            for arg in args:
+                yield from _conditions_of_terms(arg)
+        case Op(name="add" | "sub", args=(left, right)):
+            others = set(_conditions_of_terms(right))
+            yield from (condition for condition in _conditions_of_terms(left) if condition in others)
+        case Cast(arg=arg):
+            yield from _conditions_of_terms(arg)
+        case Select(condition=condition, orelse=Const(value=value)) if value == 0:
+            yield from conjuncts(condition)
+        case Read(exact=exact, boundary=boundary) if boundary is not None and boundary.mode == "zero":
+            yield from (_is_exact(dividend, divisor) for dividend, divisor in exact)
 
 
 def _solved(source: Expr, congruence: _Congruence, index: Index) -> _Solutions | None:

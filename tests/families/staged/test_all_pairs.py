@@ -149,3 +149,17 @@ def test_a_sum_over_all_pairs_has_the_first_of_a_pair_in_registers(made, prove, 
     loop = kernel.source[kernel.source.index("for (int j_first") :].split("__syncthreads();")[1]
     assert "p[" not in loop
     prove(ENERGY % (1801, where))
+
+
+@pytest.mark.parametrize("structure", ["x[n]", "x[n] + 0.5 * x[n]"])
+@pytest.mark.parametrize("bins", [50, 100])
+def test_slices_of_one_warp_read_different_banks(bins, structure):
+    spec = cugen.load(
+        f"cugen: 1\nkernel: edges\nparams: {{N: 1000003, B: {bins}}}\nindices: {{b: B}}\narrays:\n"
+        "  x: {shape: [N], dtype: float32}\n  e: {shape: [B + 1], dtype: float32}\n  h: {shape: [B], dtype: int32}\n"
+        f'compute: "h[b] = sum(e[b] <= {structure} and {structure} < e[b + 1], n)"\n'
+    )
+    first, *_ = cugen.generate(spec).reports
+    loads = [report for report in first.accesses if report.access.array.symbol == "x_tile"]
+    assert loads
+    assert {report.verdict for report in loads} == {"ideal"}

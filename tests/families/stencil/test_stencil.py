@@ -288,6 +288,11 @@ def test_few_elements_are_spread_over_more_threads(planned):
             id="far rows",
         ),
         pytest.param(
+            image(65, 63, "y[i, j] = u[i + 15, j + 15] - u[i, j + 15] - u[i + 15, j] + u[i - 0, j]"),
+            "rows that are too far apart",
+            id="corners of a box",
+        ),
+        pytest.param(
             image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"),
             "a subscript of u is not affine in the indices",
             id="floor division",

@@ -152,3 +152,51 @@ def test_elements_that_are_subscripts_of_others_are_kept_in_registers_beside_the
     kernel = generate(spec, analysis=False)
     assert [launch.family for launch in kernel.plan.kernels] == ["rowwise"]
     assert passes(kernel)
+
+
+LOOKED_UP = """cugen: 1
+kernel: looked_up
+params: {N: NN, K: KK}
+arrays:
+  q: {shape: [N, K], dtype: uint8}
+  p: {shape: [N, K], dtype: float32}
+  t: {shape: [16], dtype: float32}
+  b: {shape: [40], dtype: float32, boundary: zero}
+  y: {shape: [N], dtype: float32}
+compute: |
+"""
+IN_TERMS = {
+    "bits": "  at[i, k] = cast(q[i, k], int32) & 15\n  y[i] = sum(t[at[i, k]] * p[i, k] + b[k + 0], k)\n",
+    "a chain": "  u[i, k] = q[i, k] * 7 + k\n  at[i, k] = (u[i, k] ^ (u[i, k] >> 3)) & 15\n"
+    "  y[i] = max(t[at[i, k]] + p[i, k] + b[i + 0], k)\n",
+    "rounded numbers": "  c[i, k] = p[i, k] * 50\n  at[i, k] = cast(floor(c[i, k]), int32)\n"
+    "  y[i] = sum((c[i, k] - floor(c[i, k])) * b[at[i, k] + 1] + t[0], k, where=q[i, k] > 7)\n",
+    "of all results": "  at[i, k] = cast(q[i, k], int32) & 15\n  s = sum(t[at[i, k]] * p[i, k], i, k)\n"
+    "  y[i] = s * b[i + 0]\n",
+    "of columns": "  at[i, k] = cast(q[i, k], int32) & 15\n  s[k] = sum(t[at[i, k]] + b[i + 0], i)\n"
+    "  y[i] = sum(s[k] * p[i, k], k)\n",
+}
+
+
+def table_of(name: str, n: int, k: int) -> Kernel:
+    (spec,) = load_text(LOOKED_UP.replace("NN", str(n)).replace("KK", str(k)) + IN_TERMS[name])
+    return generate(spec, analysis=False)
+
+
+@pytest.mark.parametrize("name", IN_TERMS)
+def test_subscripts_of_terms_are_computed_in_the_loop_that_reads_at_them(name: str) -> None:
+    assert "at" not in [array.name for array in table_of(name, 100_000, 512).manifest.workspace]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", IN_TERMS)
+@pytest.mark.parametrize(("n", "k"), [(37, 33), (5, 200), (1, 1)])
+def test_results_of_terms_with_computed_subscripts_are_right(name: str, n: int, k: int) -> None:
+    assert passes(table_of(name, n, k))
+
+
+def test_a_subscript_that_several_terms_read_is_stored() -> None:
+    arrays = "  w: {shape: [M, 8], dtype: float32}\n  z: {shape: [M, N], dtype: float32}\nindices: {k: 8}\n"
+    compute = f"{COORDINATES}  y[c, i, j] = x[c, i, 0]\n  z[i, j] = sum(w[i, k] * x[0, k, ix[j]], k)\n"
+    kernel = generate(spec_of(compute.replace("x[c, i, 0]", "x[c, iy[i], 0]"), arrays=arrays), analysis=False)
+    assert "ix" in [array.name for array in kernel.manifest.workspace]

@@ -76,3 +76,27 @@ def test_terms_of_a_reduction_in_a_scan_are_not(n):
     compute = "y[i] = cumsum(sum(x[j] * x[i], j), i, exclusive=true)"
     kernel = generate(spec_of(f"N: {n}", "x [N]; y [N]", compute), analysis=False)
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+PERMUTED = {
+    "an energy of orbitals": "y = sum(x[i, j, k, l] * (2 * x[i, j, k, l] - x[i, l, k, j]) / (w[i] + v[j]), i, j, k, l)",
+    "an array and its transpose": "y = max(abs(x[i, j, k, l] - x[k, l, i, j]), i, j, k, l)",
+}
+
+
+@pytest.mark.parametrize("name", PERMUTED)
+def test_terms_of_an_array_in_two_orders_are_stored_where_parts_of_one_index_leave_the_device_idle(name):
+    used = "; w [A]; v [B]" if "w[" in PERMUTED[name] else ""
+    spec = spec_of("A: 24, B: 60", f"x [A, B, A, B]; y []{used}", PERMUTED[name])
+    assert set(families_of(spec)) == {"transpose", "reduce"}
+    with patch.object(stored_terms, "MIN_TERMS", 1):
+        kernel = generate(spec_of("A: 6, B: 17", f"x [A, B, A, B]; y []{used}", PERMUTED[name]), analysis=False)
+    assert "y_terms" in kernel.source
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+def test_terms_of_a_matrix_and_its_transpose_are_not_where_blocks_share_out_its_rows():
+    assert set(families_of(spec_of("N: 3000", "x [N, N]; y []", "y = sum(abs(x[i, j] - x[j, i]), i, j)"))) == {
+        "rowwise",
+        "reduce",
+    }

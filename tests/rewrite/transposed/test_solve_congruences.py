@@ -149,3 +149,19 @@ def test_the_transposed_convolution_of_the_gallery_has_register_windows():
     (spec,) = load_text(drawn.text)
     (kernel,) = generate(spec, analysis=False).plan.kernels
     assert kernel.family == "stencil"
+
+
+TWO_BANDS = ARRAYS + "\n  z: {shape: [H], dtype: int32, boundary: zero}\n  v: {shape: [R], dtype: int32}"
+
+
+@pytest.mark.parametrize("sign", ["+", "-"])
+def test_terms_of_two_arrays_at_one_quotient_run_over_its_solutions(sign):
+    spec = spec_of(f"y[p] = sum(x[(p + 1 - r) / 2] * w[r] {sign} z[(p + 1 - r) / 2] * v[r], r)", arrays=TWO_BANDS)
+    assert not divided(solved(spec))
+    assert is_equal(spec, solved(spec))
+
+
+def test_terms_at_different_quotients_or_of_which_one_always_counts_are_left():
+    for addend in ("z[(p - r) / 2] * v[r]", "z[p // 3] * v[r]"):
+        spec = spec_of(f"y[p] = sum(x[(p + 1 - r) / 2] * w[r] + {addend}, r)", arrays=TWO_BANDS)
+        assert reduction_of(solved(spec)) == reduction_of(spec)

@@ -20,6 +20,7 @@ from cugen.families.gemm.skinny.config import (
 )
 from cugen.families.gemm.skinny.grouped_rows import with_grouped_rows
 from cugen.families.gemm.skinny.k_major import KMajorKernel
+from cugen.families.gemm.skinny.k_major_rows import with_k_major_rows
 from cugen.families.gemm.skinny.n_major import NMajorKernel
 from cugen.families.gemm.skinny.recognition import SkinnyGemm, recognise
 from cugen.families.gemm.wgmma.family import match as match_wgmma
@@ -33,7 +34,7 @@ from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.split_dimensions import with_split_dimensions
-from cugen.rewrite.temporaries import steps_of, temporary
+from cugen.rewrite.temporaries import last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, walk
 from cugen.spec.prove.affine import text_of
 from cugen.spec.rewriting import replaced
@@ -158,7 +159,11 @@ def split(single: Single) -> Steps | None:
     if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("split_k") == 1:
         return None
     gemm = recognise(single.request())
-    if not isinstance(gemm, SkinnyGemm) or _is_faster_by_tiles(single.request(), gemm):
+    if not isinstance(gemm, SkinnyGemm):
+        return None
+    if (steps := with_k_major_rows(single, gemm)) is not None and _takes_product(single, steps):
+        return steps
+    if _is_faster_by_tiles(single.request(), gemm):
         return None
     if _is_faster_by_rows(single.request(), gemm):
         return None
@@ -185,6 +190,15 @@ def split(single: Single) -> Steps | None:
     total = replace(reduction, body=parts.read, indices=(chunk,))
     last = replace(statement, value=replaced(statement.value, lambda node: total if node == reduction else None))
     return replace(steps_of((parts,), last, tuned=(parts.array.name,)), opens_last=True)
+
+
+def _takes_product(single: Single, steps: Steps) -> bool:
+    """Whether no other family is faster for the last of the steps."""
+    request = last_request(single, steps)
+    gemm = recognise(request)
+    if not isinstance(gemm, SkinnyGemm) or gemm.has_strided_rows:
+        return False
+    return not _is_faster_by_tiles(request, gemm) and not _is_faster_by_rows(request, gemm)
 
 
 def _aligned(length: int) -> int:

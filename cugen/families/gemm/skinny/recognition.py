@@ -62,8 +62,12 @@ class SkinnyGemm:
     @property
     def pays(self) -> bool:
         """Whether the rows are few enough for no tile of a GEMM to be faster."""
-        is_strided = self.is_k_major and offset(self.request, self.a).coeff(symbol(self.k.name)) != 1
-        return self.m_extent <= (_MAX_FAST_STRIDED_M if is_strided else _MAX_FAST_M)
+        return self.m_extent <= (_MAX_FAST_STRIDED_M if self.has_strided_rows else _MAX_FAST_M)
+
+    @property
+    def has_strided_rows(self) -> bool:
+        """Whether lanes along k of B read A with a stride."""
+        return self.is_k_major and offset(self.request, self.a).coeff(symbol(self.k.name)) != 1
 
     @property
     def streams_b(self) -> bool:
