@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cugen.spec.expressions import Index
-from cugen.spec.model import Spec
+from cugen.spec.expressions import Const, Index
+from cugen.spec.model import Spec, Statement
 
 
 def taken_names(spec: Spec, indices: Iterable[Index] = ()) -> set[str]:
@@ -21,3 +21,9 @@ def fresh(name: str, taken: set[str]) -> str:
         name += "_"
     taken.add(name)
     return name
+
+
+def constants_of(statement: Statement) -> str:
+    """The constant subscripts of what a statement writes, to tell it from others that write the same array: `_0_2` of
+    `dw[c, 0, 2]`."""
+    return "".join(f"_{sub.value}" for sub in statement.subscripts if isinstance(sub, Const))

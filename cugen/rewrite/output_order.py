@@ -84,8 +84,7 @@ def _runs(indices: Sequence[Index], names: Set[str]) -> list[list[Index]]:
 def _is_faster(
     single: Single, reduction: Reduce, sides: Sequence[Sequence[Sequence[Index]]], sizes: Mapping[str, int]
 ) -> bool:
-    """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand; but
-    other families take small matrices, whose arithmetic takes less time than a copy."""
+    """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand."""
 
     def count(run: Iterable[Index]) -> int:
         return prod(sizes[index.name] for index in run)
@@ -103,4 +102,4 @@ def _is_faster(
     saved = (of_batch - of_one) * multiplying
     stored = count(single.statement.indices) * single.context.arrays[single.statement.target].dtype.bytes
     copying = storing_seconds(stored, PLANNING_DEVICE)
-    return stored <= MAX_TEMPORARY_BYTES and multiplying > copying and saved > _MIN_SPEEDUP * copying
+    return stored <= MAX_TEMPORARY_BYTES and saved > _MIN_SPEEDUP * copying

@@ -26,7 +26,7 @@ from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Steps
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.align_reductions import collected
-from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.fresh_names import constants_of, fresh, taken_names
 from cugen.rewrite.fuse_dimensions import delinearised, product
 from cugen.rewrite.indices.row_groups import group_of_rows
 from cugen.rewrite.sums.short_reductions import OPERATORS
@@ -241,7 +241,7 @@ class ReductionSplitter:
 
     def _step(self, value: Expr, indices: tuple[Index, ...], suffix: str, text: str) -> Read:
         """Adds the statement that stores a reduction, or an expression of some, in a temporary; returns its read."""
-        names = [self.statement.target, suffix]
+        names = [self.statement.target + constants_of(self.statement), suffix]
         reductions = [node for node in walk(self.statement.value) if isinstance(node, Reduce)]
         if isinstance(value, Reduce) and suffix == "parts" and len(reductions) > 1:
             names.insert(1, ACCUMULATORS[value.kind])

@@ -55,6 +55,11 @@ def test_it_is_one_gemm_where_tiles_of_a_batch_would_be_partial(output):
     assert "batch" not in gemm.computes[0]
 
 
+def test_pixels_of_two_by_two_phases_are_one_gemm():
+    spec = contraction("aebf", "abk", "efk", {"a": 512, "b": 64, "e": 256, "f": 2, "k": 256}, dtype="float16")
+    assert "z_product" in temporaries(spec)
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("output", "sizes"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from cugen.families.reduce.kernel import KernelParts, StagedKernel, component, vector_lane
 from cugen.families.reduce.problem import ReductionProblem, Stage
 from cugen.pieces.block_reduce import Accumulator, SharedPartials, merge
-from cugen.pieces.blocks import define_index
+from cugen.pieces.blocks import define_index, power_of_two
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup
 from cugen.pieces.statements import lower_statements
@@ -29,6 +29,7 @@ from cugen.spec.model import Statement
 from cugen.spec.types import INT64
 
 MAX_COLUMNS_PER_THREAD = MAX_ACCESS_BYTES  # vectors of one-byte elements
+MAX_ACCUMULATORS = 48  # of a thread: more limit the occupancy (heuristic)
 MAX_BEGUN_BLOCK_THREADS = 256
 
 
@@ -50,8 +51,11 @@ def column_width(problem: ReductionProblem) -> Width:
     (index,) = (index for index in problem.output_indices if index.name == along)
     count = math.gcd(divisor(problem.context.extent(index), problem.context), MAX_COLUMNS_PER_THREAD)
     widths = [Width(count, f"the number of columns {along} is only known to be a multiple of {count}")]
+    sums = max(len(stage.reductions) for stage in problem.stages)
+    widths.append(Width(max(power_of_two(MAX_ACCUMULATORS // sums + 1) // 2, 1), f"each column has {sums} results"))
     for stage in problem.stages:
-        widths += [problem.widest_access(read, along) for read in problem.wide_reads(stage, along)]
+        wide = (*problem.wide_reads(stage, along), *problem.guarded_reads(stage, along))
+        widths += [problem.widest_access(read, along) for read in wide]
         if not problem.wide_reads(stage, along):
             widths.append(Width(1, f"consecutive {along} are not contiguous in memory"))
         elif shifted := problem.shifted_reads(stage, along):
@@ -129,7 +133,7 @@ class ColumnKernel(StagedKernel):
             elif config.width == 1:
                 self.accumulate_terms(loop.stage, inner, {})
             else:
-                reads = self.problem.wide_reads(stage, self.along)
+                reads = (*self.problem.wide_reads(stage, self.along), *self.problem.guarded_reads(stage, self.along))
                 self.accumulate_vector(loop.stage, self.along, config.width, reads, inner)
 
     def reduce_over_threads(self, *, is_last: bool) -> tuple[Section, ...]:

@@ -17,18 +17,19 @@ from cugen.pieces.blocks import define, define_index, define_indices, make_grid,
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, shared_loop_variable, unrolled
 from cugen.pieces.sections import SectionGroup, append_loop, append_section
-from cugen.pieces.vector_body import load_vectors, vector_of
+from cugen.pieces.vector_body import load_inside, load_vectors, vector_of
 from cugen.pieces.vectors import is_computed, load_shifted, offset_of
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, loaded_bound, loop_bound, lower_condition
 from cugen.plan.memory import Access, Array, Vector
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Section
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Let, Loop, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, bounds, ceil_div, integer, slope, symbol
 from cugen.plan.traversal.ragged import is_of_key
+from cugen.rewrite.fresh_names import constants_of
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.rewriting import replaced
@@ -371,7 +372,7 @@ class StagedKernel(ReductionKernel, ABC):
                 self.vectors[read] = vector_of(lowering.arrays[read.array], read.array, width, lowering)
             subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
             access = Access(lowering.arrays[read.array], subscripts, "load", width, span=read.span)
-            scope.nodes.append(Load(self.vectors[read], access))
+            load_inside(read, self.vectors[read], access, lowering, scope)
         for read in realigned:
             if read not in self.vectors:
                 self.vectors[read] = vector_of(lowering.arrays[read.array], read.array, width, lowering)
@@ -405,8 +406,10 @@ def _name_hints(problem: ReductionProblem) -> dict[Reduce, str]:
             kind = ACCUMULATORS[reduction.kind]
             detailed = ["sum_of_squares"] if reduction.kind == "sum" and _is_square(reduction.body) else []
             detailed += [f"{kind}_of_{read.array.lower()}" for read in stage.reads if read in walk(reduction)]
-            targets = [s.target.lower() for s in problem.request.group.statements if reduction in walk(s.value)]
-            candidates = [kind, *detailed, *(f"{kind}_for_{target}" for target in targets)]
+            statements = [s for s in problem.request.group.statements if reduction in walk(s.value)]
+            numbered = [f"{kind}{constants}" for constants in map(constants_of, statements[:1]) if constants]
+            targets = (statement.target.lower() for statement in statements)
+            candidates = [*numbered, kind, *detailed, *(f"{kind}_for_{target}" for target in targets)]
             hints[reduction] = next((c for c in candidates if c not in hints.values()), kind)
     return hints
 

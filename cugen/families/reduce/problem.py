@@ -11,6 +11,7 @@ from cugen.machine.features import FUNNEL_SHIFTS
 from cugen.machine.requests.warp import WORD_BYTES
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.elementwise import IN_MEMORY
+from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, Width, is_computed, offset_of, widest_at
 from cugen.plan.alignment import divisor
 from cugen.plan.context import Context
@@ -155,6 +156,16 @@ class ReductionProblem:
             r for r in stage.reads if self._strides_along(r, along) == [1] and self.arrays[r.array].space in IN_MEMORY
         )
 
+    def guarded_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
+        """The reads that are contiguous along an index, and zeros for all its values where others are outside."""
+        return tuple(
+            read
+            for read in operand_reads(stage.reductions)
+            if is_guarded(read, along)
+            and self._strides_along(read, along) == [1]
+            and self.arrays[read.array].space in IN_MEMORY
+        )
+
     def spread_reads(self, stage: Stage, along: str) -> tuple[Read, ...]:
         """The reads of which consecutive elements along an index are apart, but in the same sector."""
         return tuple(
@@ -222,7 +233,7 @@ class ReductionProblem:
             for read in reads
             if len(strides := self._strides_along(read, along)) == 1
             and strides[0] in (1, -1)
-            and (strides[0] == -1 or read.boundary is not None or is_shifted(read))
+            and (strides[0] == -1 or not (read.boundary is None or is_guarded(read, along)) or is_shifted(read))
         )
 
     def _strides_along(self, read: Read, along: str) -> list[Integer]:

@@ -49,6 +49,7 @@ def test_the_gradient_of_depthwise_weights_has_a_sum_for_each_weight_of_a_channe
     (launch,) = generate(spec, analysis=False).plan.kernels
     assert launch.family == "reduce"
     assert launch.threads >= 128
+    assert "float sum_2_1 = 0.0f;" in generate(spec, remarks="none").source
 
 
 @pytest.mark.sampled(3)
@@ -67,6 +68,25 @@ def test_the_gradient_of_depthwise_weights_has_a_sum_for_each_weight_of_a_channe
 def test_the_sums_are_right(spec: Spec) -> None:
     assert len(with_window_sums(spec).statements) > 1
     assert passes(generate(spec, remarks="none"))
+
+
+CHANNELS_LAST = """cugen: 1
+kernel: gradient
+params: {{B: {b}, C: {c}, H: {h}, W: {w}}}
+arrays:
+  x: {{shape: [B, H, W, C], dtype: bfloat16, boundary: zero}}
+  dy: {{shape: [B, H, W, C], dtype: bfloat16}}
+  dw: {{shape: [3, 3, C], dtype: float32}}
+compute: dw[r, s, c] = sum(dy[n, i, j, c] * x[n, i + r - 1, j + s - 1, c], n, i, j)
+"""
+
+
+def test_pixels_beyond_the_boundary_are_vectors_of_zeros_channels_last() -> None:
+    kernel = generate(loaded(CHANNELS_LAST.format(b=32, c=256, h=28, w=28)), analysis=False)
+    assert kernel.plan.kernels[0].family == "reduce"
+    assert "bfloat16, 4> x4 = {};" in kernel.source  # 9 sums of 4 channels are as many as a thread has registers for
+    assert "sum_for_dw_2_2_parts4" in kernel.source
+    assert passes(generate(loaded(CHANNELS_LAST.format(b=30, c=24, h=9, w=7)), remarks="none"))
 
 
 @pytest.mark.parametrize(
