@@ -84,7 +84,8 @@ def _runs(indices: Sequence[Index], names: Set[str]) -> list[list[Index]]:
 def _is_faster(
     single: Single, reduction: Reduce, sides: Sequence[Sequence[Sequence[Index]]], sizes: Mapping[str, int]
 ) -> bool:
-    """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand."""
+    """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand; but
+    other families take batches of small matrices, whose arithmetic takes less time than a copy."""
 
     def count(run: Iterable[Index]) -> int:
         return prod(sizes[index.name] for index in run)
@@ -102,4 +103,8 @@ def _is_faster(
     saved = (of_batch - of_one) * multiplying
     stored = count(single.statement.indices) * single.context.arrays[single.statement.target].dtype.bytes
     copying = storing_seconds(stored, PLANNING_DEVICE)
-    return stored <= MAX_TEMPORARY_BYTES and saved > _MIN_SPEEDUP * copying
+    of_sides = {index.name for runs in sides for run in runs for index in run}
+    is_batch = any(sizes[index.name] > 1 and index.name not in of_sides for index in single.statement.indices)
+    if stored > MAX_TEMPORARY_BYTES or (is_batch and multiplying <= copying):
+        return False
+    return saved > _MIN_SPEEDUP * copying
