@@ -1,6 +1,6 @@
 """Kernels of the gallery at larger sizes, without and with each option of a schedule, of an access and of a placement.
 
-    python -m benchmarks.generator.options [--output docs/results/options_h100.json]
+    python -m benchmarks.generator.options [--output docs/results/options_h200.json]
     python -m benchmarks.generator.options_page
 
 The first variant of a case has none of its options. Variants of a case are timed with interleaved samples and cold

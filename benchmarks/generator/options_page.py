@@ -18,7 +18,7 @@ from cugen.machine.unit_latency import UNITS, unit_latency
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "measurements.md"
-OPTIONS, LATENCIES = (ROOT / "docs" / "results" / f"{name}_h100.json" for name in ("options", "latencies"))
+OPTIONS, LATENCIES = (ROOT / "docs" / "results" / name for name in ("options_h200.json", "latencies_h100.json"))
 WITHOUT = "without"
 WORDS = {
     "registers": "a multiply-add",
