@@ -58,7 +58,7 @@ def test_every_access_is_proved_inside_and_aligned(length):
     "text",
     [
         pytest.param(stencil(500, 2048), id="aligned rows"),
-        pytest.param(stencil(500, 301), id="short rows"),
+        pytest.param(stencil(500, 255), id="short rows"),
         pytest.param(stencil(500, 2051, "float32"), id="elements of a word"),
         pytest.param(stencil(500, "dynamic"), id="rows of any length"),
         pytest.param(stencil(500, 2051).replace("boundary: zero", "boundary: clamp"), id="a row for those outside"),
