@@ -27,6 +27,7 @@ ROWS = Tunable("rows", _SIZES, "by footprint", "rows of outputs per thread")
 _TUNABLES = {VECTOR.name, ROWS.name}
 MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes has 16 (heuristic)
 MAX_DEFAULT_ROWS = 8  # of single columns
+MAX_NARROW_BYTES = 2  # of elements: of wider ones a warp's single accesses are lines (heuristic)
 CHANNELS_PER_THREAD = 4  # output channels that share a register window (heuristic)
 MAX_UNSHARED_POINTS = 32  # of a window; a loop over its elements needs no registers (measured on H200)
 BLOCK_THREADS = 128
@@ -199,7 +200,10 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
     if not is_requested and max_width == 1 and _is_row_stencil(request, windows.order, footprints):
         return Refusal(f"a thread computes one output along {along}, and outputs in other rows share no elements")
     has_far_rows = any(footprint.has_far_rows(along) for footprint in footprints.values())
-    has_far_rows |= not strided and not windows.shares_rows(outputs)
+    # Narrow elements are loaded in vectors, wherever a row begins.
+    sizes = (request.context.arrays[footprint.array].dtype.bytes for footprint in footprints.values())
+    is_wide = any(size > MAX_NARROW_BYTES for size in sizes)
+    has_far_rows |= is_wide and not strided and not windows.shares_rows(outputs)
     if not is_requested and max_width == 1 and has_far_rows and Reduce not in request.node_kinds():
         return Refusal(f"a thread loads single elements along {along}, of rows that are too far apart to share any")
     return None

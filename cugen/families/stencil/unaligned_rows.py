@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.families.stencil.config import StencilConfig, elements_of
+from cugen.families.stencil.config import MAX_NARROW_BYTES, StencilConfig, elements_of
 from cugen.families.stencil.footprint import Footprint
 from cugen.machine.features import FUNNEL_SHIFTS
 from cugen.pieces.block_reduce import WARP
@@ -36,7 +36,6 @@ from cugen.spec.expressions import Const, IndexValue, Op, Read, free_indices
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.types import INT64
 
-MAX_NARROW_BYTES = 2  # of elements: of wider ones a warp's single accesses are lines (heuristic)
 MIN_ROW_WARPS = 1  # of vectors: shorter rows were not faster (measured on H200)
 BLOCK_ROWS = 8  # that share what they read in L1
 LINE_BYTES = 128  # a cache line (CUDA programming guide)
