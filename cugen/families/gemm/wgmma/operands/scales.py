@@ -200,14 +200,12 @@ class ScaledSums:
     def _of_group(self, node: Expr) -> Expr | None:
         """A quotient of k as the one at the first term of the k-tile and that of the group's number, a constant once
         loops are unrolled: all groups are then loaded through one pointer."""
-        contraction, length = (
-            self.contraction,
-            self.config.block_k // groups_of(self.contraction, int(self.config.block_k)),
-        )
+        contraction, block_k = self.contraction, int(self.config.block_k)
+        length = block_k // groups_of(contraction, block_k)
         match node:
             case Op(name="floordiv", args=(IndexValue(name=contraction.k.name), divisor)):
                 terms = contraction.context.static(to_integer(divisor, contraction.context.symbols))
-                if terms is None or self.config.block_k % terms:
+                if terms is None or block_k % terms:
                     return None  # the same for all groups of a k-tile
                 number: Expr = IndexValue(_GROUP)
                 if terms > length:
