@@ -246,7 +246,9 @@ def _fits_registers(contraction: Contraction, config: WgmmaConfig) -> bool:
         sides = sides_of(contraction, int(config.block_m), int(config.block_n))
         if sides is None:
             return False
-        of_scales = sides.registers(config, groups_of(contraction, int(config.block_k)))
+        # Of the next groups the compiler may load scales later: a tile of the schedule is tried.
+        is_requested = bool(contraction.request.schedule.block)
+        of_scales = sides.registers(config, 1 if is_requested else groups_of(contraction, int(config.block_k)))
     target, context = contraction.request.target, contraction.context
     needed = registers_of(
         config,
