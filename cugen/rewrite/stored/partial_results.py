@@ -14,6 +14,8 @@ from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES
 from cugen.spec.expressions import Index, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement
 
+_MAX_CHOSEN = 6  # indices, whose choices are all compared: twice as many for each more (heuristic)
+
 
 def indices_of_partials(
     statement: Statement, reductions: Sequence[Reduce], context: Context, results: int, min_terms: int
@@ -26,7 +28,7 @@ def indices_of_partials(
         return ()
     counts = {
         whole: prod(map(context.max_extent, (*statement.indices, *whole)))
-        for whole in _choices(indices)
+        for whole in _choices(indices, context)
         if _fit(whole, statement, reductions, context, min_terms)
     }
     enough = min(results, max(counts.values(), default=0))
@@ -38,10 +40,11 @@ def indices_of_partials(
     return tuple(index.name for index in min(filling, key=sectors)) if filling else ()
 
 
-def _choices(indices: tuple[Index, ...]) -> Iterator[tuple[Index, ...]]:
-    """Some of the indices, each of them as the last one."""
-    for count in range(1, len(indices)):
-        for chosen in combinations(indices, count):
+def _choices(indices: tuple[Index, ...], context: Context) -> Iterator[tuple[Index, ...]]:
+    """Some of the longest indices, each of them as the last one."""
+    longest = sorted(indices, key=context.max_extent, reverse=True)[:_MAX_CHOSEN]
+    for count in range(1, min(len(longest), len(indices) - 1) + 1):
+        for chosen in combinations((index for index in indices if index in longest), count):
             yield from ((*(index for index in chosen if index != last), last) for last in reversed(chosen))
 
 

@@ -49,8 +49,10 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
         if array.memory.space == "shared":
             if array.role not in ("input", "baked"):
                 yield Refusal(f"stages inputs only, and statements write {array.name}", key)
-            if array.memory.stages > 1 or array.memory.dynamic:
-                yield Refusal(f"fills a static tile of {array.name} once: there is nothing to pipeline", key)
+            if array.memory.stages > 1:
+                yield Refusal(f"fills the tile of {array.name} once: there is nothing to pipeline", key)
+            if array.memory.dynamic:
+                yield Refusal(f"has the tile of {array.name} in static shared memory", key)
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
             yield Refusal(f"takes no {key} sizes", f"schedule.{key}")
