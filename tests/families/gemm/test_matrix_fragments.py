@@ -28,6 +28,10 @@ TYPES = (
     ("float8_e4m3", "float8_e4m3", "float32"),
     ("float8_e5m2", "float8_e4m3", "bfloat16"),
     ("float32", "float32", "float32"),  # in tf32
+    ("float32", "bfloat16", "float32"),
+    ("bfloat16", "float32", "bfloat16"),
+    ("float32", "float16", "float32"),
+    ("float16", "float32", "float16"),
 )
 SMALL = "family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 64}, stages: 3"
 
@@ -49,7 +53,7 @@ accumulate: {{tf32: true}}
 
 
 def instruction_for(types) -> MmaInstruction:
-    return TF32 if types[0] == "float32" else INSTRUCTIONS[types[0], types[1]]
+    return TF32 if types[:2] == ("float32", "float32") else INSTRUCTIONS[types[0], types[1]]
 
 
 def instructions_of(kernel) -> set[str]:
@@ -59,7 +63,7 @@ def instructions_of(kernel) -> set[str]:
 # When tensor cores are used
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("types", "target", "expected"),
     [
@@ -70,18 +74,24 @@ def instructions_of(kernel) -> set[str]:
         (TYPES[2], "sm_75", set()),
         (TYPES[2], "sm_86", {"mma_m16n8k32_s8"}),
         (TYPES[3], "sm_90", {"mma_m16n8k32_u8_s8"}),
-        (TYPES[4], "sm_86", set()),
+        (TYPES[4], "sm_86", {"mma_m16n8k16_f16"}),
         (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3_as_f16"}),
         (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3_as_f16"}),
         (TYPES[6], "sm_75", set()),
         (TYPES[6], "sm_80", {"mma_m16n8k8_tf32"}),
         (TYPES[6], "sm_86", set()),  # as fast on the CUDA cores of an RTX 3090
         (TYPES[6], "sm_90", {"mma_m16n8k8_tf32"}),
+        (TYPES[7], "sm_75", set()),
+        (TYPES[7], "sm_80", {"mma_m16n8k16_bf16"}),
+        (TYPES[8], "sm_86", set()),  # faster on the CUDA cores of an RTX 3090
+        (TYPES[8], "sm_90a", {"mma_m16n8k16_bf16"}),
+        (TYPES[9], "sm_90a", {"mma_m16n8k16_bf16"}),
+        (TYPES[10], "sm_80", {"mma_m16n8k16_bf16"}),
     ],
 )
-def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(planned, types, target, expected):
-    kernel = planned(product_of(types, 1024, 1024, 1024, schedule="", target=target))
-    assert instructions_of(kernel) == expected
+def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(made, types, target, expected):
+    kernels = made(product_of(types, 1024, 1024, 1024, schedule="", target=target)).plan.kernels
+    assert instructions_of(kernels[-1]) == expected
 
 
 @pytest.mark.sampled(4)
