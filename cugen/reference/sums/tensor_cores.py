@@ -15,7 +15,7 @@ import numpy as np
 
 from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
-from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, free_indices
+from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, free_indices, walk
 from cugen.spec.model import Precision, Spec
 from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import FLOAT32, DType
@@ -113,12 +113,14 @@ def truncation(
 
 def _split_parts(node: Reduce, dtype_of: Callable[[str], DType]) -> int:
     """The products of parts that tensor cores may add for a term of a float32 sum, whose operands are a 16-bit float
-    and what else is in the term, as float32; 1 if there is no such operand."""
+    and what else is in the term, as float32; 1 if there are no such operands."""
     names = {index.name for index in node.indices}
-    factors = [_without_casts(f) for f in _factors(node.body)[0] if free_indices(f) & names]
+    factors = [_without_casts(factor) for factor in _factors(node.body)[0] if free_indices(factor) & names]
     read = [dtype_of(factor.array).name for factor in factors if isinstance(factor, Read)]
     narrow = [_SPLIT_PARTS[name] for name in read if name in _SPLIT_PARTS]
-    return max(narrow) if 0 < len(narrow) < len(factors) else 1
+    divisors = (op.args[1] for op in walk(node.body) if isinstance(op, Op) and op.name == "div")
+    has_others = len(factors) > 2 or len(factors) > len(narrow) or any(free_indices(d) & names for d in divisors)
+    return max(narrow, default=1) if len(factors) > 1 and has_others else 1
 
 
 def _split(x: Tracked) -> Tracked:

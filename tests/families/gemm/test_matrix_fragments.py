@@ -13,10 +13,12 @@ from cugen.machine import target as machine_target
 from cugen.machine.mma import INSTRUCTIONS, TF32, MmaInstruction
 from cugen.plan.nodes import LoadMatrix, Mma
 from cugen.plan.traversal.walking import walk_nodes
+from cugen.reference.storage import numpy_dtype
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import verify
+from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 # Types of A, B and C.
@@ -249,7 +251,7 @@ def test_results_are_right_at_any_size_and_layout(prove, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", [*TYPES[:3], TYPES[6]])
+@pytest.mark.parametrize("types", [*TYPES[:3], *TYPES[6:]])
 def test_traced_accesses_match_the_plan(made, types):
     kernel = made(product_of(types, 40, 72, 130))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
@@ -258,9 +260,12 @@ def test_traced_accesses_match_the_plan(made, types):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", [*TYPES[:3], TYPES[6]])
+@pytest.mark.parametrize("types", [*TYPES[:3], *TYPES[6:9]])
 def test_every_candidate_tile_is_right(prove, types):
-    for config in tile_configs(instruction_for(types)):
+    instruction = instruction_for(types)
+    for config in tile_configs(instruction):
+        if instruction.split and config.thread_m * config.thread_n >= 128:  # exceeds the registers of a thread
+            continue
         schedule = (
             f"family: gemm, cores: tensor, block: {{m: {config.block_m}, n: {config.block_n}}}, "
             f"step: {{k: {config.block_k}}}, thread: {{m: {config.thread_m}, n: {config.thread_n}}}"
@@ -309,3 +314,50 @@ def test_each_element_is_rounded_to_nearest_with_ties_away_from_zero(made, k_maj
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3), inputs=inputs)
     a = inputs.arrays["A"] if k_major[0] else inputs.arrays["A"].T
     assert (run.outputs["C"] == rounded(np.ascontiguousarray(a))).all()
+
+
+# float32 beside 16 bits, in parts
+
+SPLIT = TYPES[7:]
+
+
+def outputs_of(kernel, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    run = verify(
+        kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3), inputs=Inputs(arrays, {})
+    )
+    return run.outputs["C"].astype(np.float64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", SPLIT)
+def test_a_product_of_an_identity_is_the_other_operand(made, types):
+    words = np.random.default_rng(6).integers(0, 1 << 32, (72, 72), dtype=np.uint32)
+    exponents = words >> np.uint32(23) & np.uint32(0xFF)
+    words = np.where((exponents < 30) | (exponents > 250), words & np.uint32(0x807FFFFF) | np.uint32(0x3F800000), words)
+    half = np.random.default_rng(7).standard_normal((72, 72)).astype(np.float16)
+    drawn = {"float32": words.view(np.float32), "float16": half, "bfloat16": half.astype(np.float32)}
+    kernel = made(product_of((*types[:2], "float32"), 72, 72, 72))
+    identity = np.eye(72).astype(numpy_dtype(DTYPES[types[1]]))
+    a = drawn[types[0]].astype(numpy_dtype(DTYPES[types[0]]))
+    assert (outputs_of(kernel, {"A": a, "B": identity}) == a.astype(np.float64)).all()
+    identity = np.eye(72).astype(numpy_dtype(DTYPES[types[0]]))
+    b = drawn[types[1]].astype(numpy_dtype(DTYPES[types[1]]))
+    assert (outputs_of(kernel, {"A": identity, "B": b}) == b.astype(np.float64)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", SPLIT)
+def test_infinities_and_nan_are_those_of_the_products(made, types):
+    random, special = np.random.default_rng(8), [np.inf, -np.inf, np.nan, 0.0, 1.0, -2.0]
+    a, b = (random.choice([0.5, 1.0, -3.0, 0.0, 1.25], (40, 40)) for _ in range(2))
+    for position in range(40):
+        a[position, random.integers(40)] = random.choice(special)
+        b[random.integers(40), position] = random.choice(special)
+    with np.errstate(invalid="ignore"):
+        expected = (a[:, :, None] * b[None]).sum(axis=1)
+    arrays = {
+        name: values.astype(numpy_dtype(DTYPES[dtype]))
+        for name, values, dtype in zip("AB", (a, b), types[:2], strict=True)
+    }
+    results = outputs_of(made(product_of((*types[:2], "float32"), 40, 40, 40)), arrays)
+    np.testing.assert_array_equal(results, expected)

@@ -7,7 +7,7 @@
 The parts of one fragment of the float32 operand are in registers at a time, and multiplied by all fragments of the
 other one, so that consecutive instructions add to different accumulators.
 
-Parts other than the first may be 0. Their products with an infinity would be NaN: they are multiplied by the first
+Parts narrow than the first may be 0. Their products with an infinity would be NaN: they are multiplied by the first
 parts without infinities, `a_finite` and `b_finite`. An infinity has finite parts besides the first, of its sign.
 """
 
@@ -38,18 +38,18 @@ class SplitFragments(TensorFragments):
 
     def __init__(self, pipelines: list[OperandPipeline], accumulators: Accumulators, k_tile: Integer) -> None:
         super().__init__(pipelines, accumulators, k_tile)
-        split, other = (self._a, self._b) if self.instruction.split == "a" else (self._b, self._a)
+        split, narrow = (self._a, self._b) if self.instruction.split == "a" else (self._b, self._a)
         names, dtype, words = self.thread.lowering.names, split.pipeline.tile.dtype, split.elements // 2
-        self._split, self._other = split, other
+        self._split, self._narrow = split, narrow
         self._pair = Vector(names.allocate("pair"), dtype.compute, dtype, 2)
         self._parts = self._words(split, "parts", _SPLIT_PARTS, words)
-        self._other_finite = self._words(other, "finite", other.count, other.elements)
-        self._converted = [self._parts, self._other_finite]
-        self._other_parts: Array | None = None
-        if other.pipeline.tile.dtype == FLOAT16:
-            self._other_parts = self._words(other, "parts", other.count, _FLOAT16_PARTS, other.elements)
+        self._narrow_finite = self._words(narrow, "finite", narrow.count, narrow.elements)
+        self._converted = [self._parts, self._narrow_finite]
+        self._narrow_parts: Array | None = None
+        if narrow.pipeline.tile.dtype == FLOAT16:
+            self._narrow_parts = self._words(narrow, "parts", narrow.count, _FLOAT16_PARTS, narrow.elements)
             self._finite = self._words(split, "finite", words)
-            self._converted += [self._other_parts, self._finite]
+            self._converted += [self._narrow_parts, self._finite]
 
     def _words(self, fragment: TensorFragment, what: str, *extents: int) -> Array:
         """Registers of two elements each."""
@@ -98,34 +98,34 @@ class SplitFragments(TensorFragments):
     def _products_where(self, guard: Guard | None, buffer: Integer) -> tuple[Node, ...]:
         """The products of all pairs of parts, in those instructions for which a guard holds."""
 
-        def products(of_split: Access, of_other: Access) -> Node:
-            a, b = (of_split, of_other) if self._split is self._a else (of_other, of_split)
+        def products(of_split: Access, of_narrow: Access) -> Node:
+            a, b = (of_split, of_narrow) if self._split is self._a else (of_narrow, of_split)
             mma = self._mma(a, b, INSTRUCTIONS["bfloat16", "bfloat16"])
             body = (mma,) if guard is None else (If(guard, (mma,)),)
-            return unrolled(self._other.instruction, body, stop=self._other.count)
+            return unrolled(self._narrow.instruction, body, stop=self._narrow.count)
 
-        split, other, other_parts = self._split, self._other, self._other_parts
-        j = other.instruction.symbol
+        split, narrow, narrow_parts = self._split, self._narrow, self._narrow_parts
+        j = narrow.instruction.symbol
         part = self.thread.loop_index("part", _SPLIT_PARTS)
-        source = _row(other.registers, buffer, j)
-        finite_of = _row(other.registers, buffer, j) if other_parts is None else _row(other_parts, j, 0)
-        conversions = [ConvertFragment(_row(self._other_finite, j), finite_of, "finite_bfloat16")]
-        if other_parts is not None:
-            conversions.insert(0, ConvertFragment(_row(other_parts, j), source, "float16_parts"))
-        convert_others = unrolled(other.instruction, conversions, stop=other.count)
+        source = _row(narrow.registers, buffer, j)
+        finite_of = _row(narrow.registers, buffer, j) if narrow_parts is None else _row(narrow_parts, j, 0)
+        conversions = [ConvertFragment(_row(self._narrow_finite, j), finite_of, "finite_bfloat16")]
+        if narrow_parts is not None:
+            conversions.insert(0, ConvertFragment(_row(narrow_parts, j), source, "float16_parts"))
+        convert_narrow = unrolled(narrow.instruction, conversions, stop=narrow.count)
 
         values = _row(split.registers, buffer, split.instruction.symbol)
         body: list[Node] = [ConvertFragment(_row(self._parts), values, "bfloat16_parts")]
-        later = [products(_row(self._parts, part.symbol), _row(self._other_finite, j))]
-        if other_parts is None:
-            body.append(products(_row(self._parts, 0), _row(other.registers, buffer, j)))
+        later = [products(_row(self._parts, part.symbol), _row(self._narrow_finite, j))]
+        if narrow_parts is None:
+            body.append(products(_row(self._parts, 0), _row(narrow.registers, buffer, j)))
         else:
             body.append(ConvertFragment(_row(self._finite), _row(self._parts, 0), "finite_bfloat16"))
-            body.append(products(_row(self._parts, 0), _row(other_parts, j, 0)))
-            body.append(products(_row(self._finite), _row(other_parts, j, 1)))
-            later.append(products(_row(self._parts, part.symbol), _row(other_parts, j, 1)))
+            body.append(products(_row(self._parts, 0), _row(narrow_parts, j, 0)))
+            body.append(products(_row(self._finite), _row(narrow_parts, j, 1)))
+            later.append(products(_row(self._parts, part.symbol), _row(narrow_parts, j, 1)))
         body.append(For(Loop(part, integer(1), integer(_SPLIT_PARTS), unroll=True), tuple(later)))
-        return convert_others, unrolled(split.instruction, body, stop=split.count)
+        return convert_narrow, unrolled(split.instruction, body, stop=split.count)
 
 
 def _row(array: Array, *subscripts: Integer | int) -> Access:
