@@ -47,3 +47,12 @@ def test_results_are_right_at_all_other_sizes(arrays: str, statement: str, typic
     for m, n in ((0, 3), (3, 0), (1, 1), (33, 1001)):
         run = verify(spec, kernel.source, kernel.manifest, CpuDevice(), params={"M": m, "N": n})
         assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+def test_few_lags_of_a_long_signal_are_sums_of_parts_where_their_number_is_known_at_the_call() -> None:
+    arrays = "x: {shape: [N], dtype: float32, boundary: zero}, r: {shape: [M], dtype: float32}"
+    spec = spec_of(arrays, "r[m] = sum(x[n] * x[n + m], n)", dynamic(40, 100_000))
+    kernel = generate(spec, analysis=False)
+    assert [array.name for array in kernel.plan.workspace] == ["r_parts"]
+    run = verify(spec, kernel.source, kernel.manifest, CpuDevice(), params={"M": 7, "N": 5003})
+    assert run.verification.passed
