@@ -10,6 +10,7 @@ from cugen.plan.nodes import (
     AcquireSpinWait,
     Assign,
     AtomicAdd,
+    ConvertFragment,
     Copy,
     CountArrival,
     FetchBlockId,
@@ -53,7 +54,7 @@ def accesses_of(node: Node) -> Iterator[Access]:
     match node:
         case Load() | Store() | Accumulate() | AtomicAdd() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
             yield node.access
-        case LoadMatrix():
+        case LoadMatrix() | ConvertFragment():
             yield node.target
             yield node.source
         case StoreMatrix():
