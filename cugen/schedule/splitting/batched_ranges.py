@@ -66,7 +66,8 @@ def _fastest(spec: Spec, statement: Statement, reduction: Reduce) -> Spec:
     results = math.prod(context.static_extent(index) or 1 for index in _outputs(statement, reduction))
     for count in _counts(terms, device.sms):
         split = _with_ranges(spec, statement, reduction, count, terms // count)
-        (partial,) = (s for s in split.statements if s.target not in {other.target for other in spec.statements})
+        targets = {known.target for known in spec.statements}
+        (partial,) = (added for added in split.statements if added.target not in targets)
         of_ranges = _seconds(partial, make_context(split))
         stored = storing_seconds(count * results * reduction.dtype.bytes, device)
         if of_ranges is not None and of_ranges + stored < shortest:

@@ -87,7 +87,7 @@ def test_the_roofline_is_a_share_of_the_highest_peak(made):
 def test_long_sums_of_few_results_are_divided_by_stream_k_where_clusters_leave_the_device_idle(planned):
     kernel = planned("""
 target: sm_90
-params: {N: 200000, D: 48}
+params: {N: 200003, D: 48}
 arrays:
   x: {shape: [D, N], dtype: float64}
   g: {shape: [D, D], dtype: float64}
