@@ -97,39 +97,50 @@ class SplitFragments(TensorFragments):
 
     def _products_where(self, guard: Guard | None, buffer: Integer) -> tuple[Node, ...]:
         """The products of all pairs of parts, in those instructions for which a guard holds."""
+        split = self._split
+        values = _row(split.registers, buffer, split.instruction.symbol)
+        body: list[Node] = [_converted(self._parts, (), values, "bfloat16_parts")]
+        if self._narrow_parts is not None:
+            body.append(_converted(self._finite, (), _row(self._parts, 0), "finite_bfloat16"))
+        body += self._products_of_parts(guard, buffer)
+        return self._narrow_conversions(buffer), unrolled(split.instruction, body, stop=split.count)
+
+    def _narrow_conversions(self, buffer: Integer) -> Node:
+        """The parts of all fragments of 16 bits, and their finite elements."""
+        narrow, j, conversions = self._narrow, self._narrow.instruction.symbol, list[Node]()
+        first = _row(narrow.registers, buffer, j)
+        if self._narrow_parts is not None:
+            conversions.append(_converted(self._narrow_parts, (j,), first, "float16_parts"))
+            first = _row(self._narrow_parts, j, 0)
+        conversions.append(_converted(self._narrow_finite, (j,), first, "finite_bfloat16"))
+        return unrolled(narrow.instruction, conversions, stop=narrow.count)
+
+    def _products_of_parts(self, guard: Guard | None, buffer: Integer) -> Iterator[Node]:
+        """The products of the parts of one fragment that is split and of all fragments of 16 bits."""
+        narrow, j, part = self._narrow, self._narrow.instruction.symbol, self.thread.loop_index("part", _SPLIT_PARTS)
 
         def products(of_split: Access, of_narrow: Access) -> Node:
             a, b = (of_split, of_narrow) if self._split is self._a else (of_narrow, of_split)
             mma = self._mma(a, b, INSTRUCTIONS["bfloat16", "bfloat16"])
-            body = (mma,) if guard is None else (If(guard, (mma,)),)
-            return unrolled(self._narrow.instruction, body, stop=self._narrow.count)
+            return unrolled(narrow.instruction, (mma,) if guard is None else (If(guard, (mma,)),), stop=narrow.count)
 
-        split, narrow, narrow_parts = self._split, self._narrow, self._narrow_parts
-        j = narrow.instruction.symbol
-        part = self.thread.loop_index("part", _SPLIT_PARTS)
-        source = _row(narrow.registers, buffer, j)
-        finite_of = _row(narrow.registers, buffer, j) if narrow_parts is None else _row(narrow_parts, j, 0)
-        conversions = [ConvertFragment(_row(self._narrow_finite, j), finite_of, "finite_bfloat16")]
-        if narrow_parts is not None:
-            conversions.insert(0, ConvertFragment(_row(narrow_parts, j), source, "float16_parts"))
-        convert_narrow = unrolled(narrow.instruction, conversions, stop=narrow.count)
-
-        values = _row(split.registers, buffer, split.instruction.symbol)
-        body: list[Node] = [ConvertFragment(_row(self._parts), values, "bfloat16_parts")]
         later = [products(_row(self._parts, part.symbol), _row(self._narrow_finite, j))]
-        if narrow_parts is None:
-            body.append(products(_row(self._parts, 0), _row(narrow.registers, buffer, j)))
+        if self._narrow_parts is None:
+            yield products(_row(self._parts, 0), _row(narrow.registers, buffer, j))
         else:
-            body.append(ConvertFragment(_row(self._finite), _row(self._parts, 0), "finite_bfloat16"))
-            body.append(products(_row(self._parts, 0), _row(narrow_parts, j, 0)))
-            body.append(products(_row(self._finite), _row(narrow_parts, j, 1)))
-            later.append(products(_row(self._parts, part.symbol), _row(narrow_parts, j, 1)))
-        body.append(For(Loop(part, integer(1), integer(_SPLIT_PARTS), unroll=True), tuple(later)))
-        return convert_narrow, unrolled(split.instruction, body, stop=split.count)
+            yield products(_row(self._parts, 0), _row(self._narrow_parts, j, 0))
+            yield products(_row(self._finite), _row(self._narrow_parts, j, 1))
+            later.append(products(_row(self._parts, part.symbol), _row(self._narrow_parts, j, 1)))
+        yield For(Loop(part, integer(1), integer(_SPLIT_PARTS), unroll=True), tuple(later))
 
 
-def _row(array: Array, *subscripts: Integer | int) -> Access:
+def _row(array: Array, *subscripts: Integer | int, kind: str = "load") -> Access:
     """The registers of a row of an array, or of all of it."""
     extents = [int(extent) for extent in array.shape[len(subscripts) :]]
     first = (*map(sympy.sympify, subscripts), *[integer(0)] * len(extents))
-    return Access(array, first, "load", math.prod(extents))
+    return Access(array, first, kind, math.prod(extents))
+
+
+def _converted(array: Array, row: tuple[Integer, ...], source: Access, function: str) -> ConvertFragment:
+    """The conversion of registers to a row of an array, or to all of it."""
+    return ConvertFragment(_row(array, *row, kind="store"), source, function)
