@@ -173,7 +173,7 @@ def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
 def test_a_text_that_is_too_long_is_refused_before_each_character_gets_a_position(refused, before, after, monkeypatch):
     positions = set()
     position = Source.position
-    monkeypatch.setattr(Source, "position", lambda self, at: positions.add(at) or position(self, at))
+    monkeypatch.setattr(Source, "position", lambda self, offset: positions.add(offset) or position(self, offset))
     lines = "".join(f"      t{n}[i] = x[i] + {n}\n" for n in range(30_000))
     ((code, line, _),) = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: {before}{lines}    {after}\n"))
     assert (code, line) == ("CG1106", {"|": 7, ">": 7, "\n": 8}.get(before[0], 6))
