@@ -1,4 +1,4 @@
-"""Warns of products that CUDA cores multiply since a temporary is wider than what tensor cores take.
+"""Warns of products that take several times as long since a temporary is wider than what tensor cores take.
 
 A temporary that isn't declared keeps the type that its value computes in, which is float32 of 16- and 8-bit floats.
 """
@@ -38,21 +38,22 @@ def _mixed_products(statement: Statement, spec: Spec) -> Iterator[tuple[Array, A
 
 
 def _is_wider(wide: Array, narrow: Array, reduction: Reduce, spec: Spec) -> bool:
-    """Whether tensor cores multiply the narrow type by itself, and not the two types."""
+    """Whether tensor cores multiply the narrow type by itself, and the two types not or in parts."""
     on = target(spec.target)
     mixed, uniform = (
         instruction_for(factor.dtype.name, narrow.dtype.name, reduction.dtype.name, on, tf32=False, fast_fp8=False)
         for factor in (wide, narrow)
     )
-    return mixed is None and uniform is not None and uniform.feature.is_on(on) and wide.dtype.is_float
+    is_slower = mixed is None or bool(mixed.split)
+    return is_slower and uniform is not None and uniform.feature.is_on(on) and wide.dtype.is_float
 
 
 def _warning(wide: Array, narrow: Array, statement: Statement, spec: Spec) -> Diagnostic:
     shape = ", ".join(map(text_of, wide.shape))
     types = f"{wide.dtype.name} and {narrow.dtype.name}"
-    message = f"`{wide.name}` has the type of its value: CUDA cores multiply {types} in `{statement.target}`"
+    message = f"`{wide.name}` has the type of its value: products of {types} in `{statement.target}` take long"
     declaration = f"{wide.name}: {{shape: [{shape}], dtype: {narrow.dtype.name}, memory: scratch}}"
-    help = f"if {narrow.dtype.name} is exact enough, declare `{declaration}` under `arrays`: tensor cores multiply that"
+    help = f"if {narrow.dtype.name} is exact enough, declare `{declaration}` under `arrays`: one instruction takes it"
     lines = spec.text.splitlines()
     line = lines[statement.span.line - 1] if 0 < statement.span.line <= len(lines) else ""
     return Diagnostic("CG2112", message, spec.path, statement.span, help=help, source_line=line, severity="warning")

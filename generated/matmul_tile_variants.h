@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input f9e7a9c24782ecac, text a970dcb13d8f1e7e.
+// Input 7149922f270bd3e0, text c7b1f0af6dd8398d.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input f9e7a9c24782ecac, text 997274bf531ba8e7.
+// Input 7149922f270bd3e0, text 17d2246710a6d32b.

@@ -1,4 +1,4 @@
-"""A product of a float32 temporary and 16-bit values is named, with the declaration that tensor cores take."""
+"""A product of a float32 temporary and 16-bit values is named, with the declaration that tensor cores take at once."""
 
 from __future__ import annotations
 

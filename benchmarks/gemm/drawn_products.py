@@ -175,15 +175,16 @@ def row(opened: Session, variants: list[Variant]) -> dict[str, Any]:
     """Cold medians in microseconds, and the configs with their predictions."""
     kernels = {variant: kernel for variant in variants if (kernel := kernel_of(variant)) is not None}
     by_name = {variant.name: kernel for variant, kernel in kernels.items()}
-    times, difference = cold_times(opened, by_name, samples=_SAMPLES, budget_us=_BUDGET_US)
+    measured = cold_times(opened, by_name, samples=_SAMPLES, budget_us=_BUDGET_US)
+    times = measured.beside_torch
     launches = kernels[variants[0]].plan.kernels
     return {
         "sizes": variants[0].shape.sizes,
         "layout": variants[0].shape.layout,
         "plan": [f"{launch.family}: {launch.reasons[-1] if launch.reasons else ''}" for launch in launches],
-        "cold_us": times,
+        "cold_us": dict(times),
         "ratio": times[TORCH] / times[PLANNED],
-        "difference": difference,
+        "difference": measured.difference,
         "variants": [
             {"us": times[variant.name], "predicted_us": variant.predicted_us, "config": fields_of(variant.config)}
             for variant in variants

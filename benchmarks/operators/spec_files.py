@@ -20,15 +20,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing.cold_times import TORCH
+from benchmarks.timing.cold_times import TORCH, cold_times
 from benchmarks.timing.figures import about, save
 from cugen.analysis.launches.price import plan_prices, total
 from cugen.analysis.totals.budget import Unknown
-from cugen.bench.buffers import Buffers
-from cugen.bench.libraries import library
-from cugen.bench.measure import OURS, own_contender
-from cugen.bench.peers import enter
-from cugen.bench.protocol import Contender, Plan, measure
+from cugen.bench.measure import OURS
 from cugen.bench.session import Session, session
 from cugen.kernel import Kernel, generate
 from cugen.runtime.gpu import target_for
@@ -78,31 +74,13 @@ def row(opened: Session, made: Prepared) -> dict[str, Any]:
     figures: dict[str, Any] = {"name": made.name, "planning_s": made.planning}
     if kernel is None:
         return figures | {"error": made.error}
-    spec = kernel.spec
     figures["launches"] = [f"{launch.name} {launch.family}" for launch in kernel.plan.kernels]
     figures["predicted_us"] = made.predicted and made.predicted * 1e6
     figures["bound_us"] = made.bound and made.bound * 1e6
     figures["unknown"] = made.error
-    buffers = Buffers(opened, spec, kernel.manifest, known_params(spec, {}), 0)
-    flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
-    torch = library(TORCH, opened.stream_handle)
-    contenders: list[Contender] = []
-    try:
-        ours, scalars = own_contender(opened, spec, kernel, buffers, {}, 0)
-        ours.run(0)
-        report, rival = enter(torch, spec, buffers, scalars)
-        contenders += [ours, rival] if rival else [ours]
-        flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
-        cold = measure(contenders, opened, Plan(buffers.count, flush, _SAMPLES, _BUDGET_US))["cold"]
-        opened.synchronize()
-    finally:
-        contenders.clear()
-        torch.release()
-        buffers.release()
-        if flushed:
-            opened.release(flushed)
-    times = {"us": cold[OURS].median, "torch_us": cold[TORCH].median if TORCH in cold else None}
-    return figures | times | {"difference": report.difference, "absent": report.absent}
+    measured = cold_times(opened, {OURS: kernel}, samples=_SAMPLES, budget_us=_BUDGET_US)
+    times = {"us": measured.us[OURS], "torch_us": measured.us.get(TORCH)}
+    return figures | times | {"difference": measured.difference, "absent": measured.absent}
 
 
 def ratio(above: float | None, below: float | None) -> float:

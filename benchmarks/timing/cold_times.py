@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from cugen.bench.buffers import Buffers
 from cugen.bench.libraries import library
@@ -16,11 +17,28 @@ from cugen.runtime.inputs import known_params
 TORCH = "torch"
 
 
+@dataclass(frozen=True)
+class ColdTimes:
+    """Medians in microseconds of kernels by name, and of PyTorch, if it isn't `absent` for a reason; how much the first
+    kernel's results differ from its."""
+
+    us: Mapping[str, float]
+    difference: float | None
+    absent: str
+
+    @property
+    def beside_torch(self) -> Mapping[str, float]:
+        """The medians. RuntimeError without PyTorch."""
+        if self.absent:
+            raise RuntimeError(self.absent)
+        return self.us
+
+
 def cold_times(
     opened: Session, kernels: Mapping[str, Kernel], peer: Called | None = None, *, samples: int, budget_us: float
-) -> tuple[dict[str, float], float | None]:
-    """Medians in microseconds of the kernels by name, and of PyTorch: of `peer`, or the spec in its words; and how much
-    the first kernel's results differ from these. RuntimeError where any kernel's results are others."""
+) -> ColdTimes:
+    """Times kernels of one spec beside PyTorch: beside `peer`, or the spec in its words. RuntimeError where results
+    of a kernel are others."""
     first = next(iter(kernels.values()))
     buffers = Buffers(opened, first.spec, first.manifest, known_params(first.spec, {}), 0)
     flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
@@ -32,11 +50,9 @@ def cold_times(
             contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
             contender.run(0)
             report, of_torch = enter(torch, first.spec, buffers, scalars, peer)
-            if of_torch is None:
-                raise RuntimeError(f"{kernel.name}, {name}: {report.absent}")
             differences.append(report.difference)
             contenders.append(Contender(name, contender.run))
-        contenders.append(of_torch)
+        contenders += [of_torch] if of_torch else []
         flush = (lambda: opened.read(flushed, 3 * opened.l2_bytes)) if flushed else None
         cold = measure(contenders, opened, Plan(buffers.count, flush, samples, budget_us))["cold"]
         opened.synchronize()
@@ -46,4 +62,4 @@ def cold_times(
         buffers.release()
         if flushed:
             opened.release(flushed)
-    return {name: taken.median for name, taken in cold.items()}, differences[0]
+    return ColdTimes({name: taken.median for name, taken in cold.items()}, differences[0], report.absent)

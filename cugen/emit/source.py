@@ -28,7 +28,7 @@ from cugen.machine.features import CACHE_FUNCTIONS
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Start
-from cugen.plan.nodes import FunctionCall, Node
+from cugen.plan.nodes import ConvertFragment, FunctionCall, Mma, Node
 from cugen.plan.remarks import Remarks
 from cugen.plan.traversal import usage
 from cugen.plan.traversal.walking import accesses, walk_nodes
@@ -207,6 +207,9 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     printed.update(re.findall(r"\b(?:map_shared_rank|tex(?:1Dfetch|2D)<[a-z ]+>)\((\w+), ", code))
     for call in re.findall(r"\btma_\w+\(.*", code):
         printed.update(re.findall(r"&(\w+), ", call))
+    for function in {node.function for node in walk_nodes(kernel.body) if isinstance(node, ConvertFragment | Mma)}:
+        for call in re.findall(rf"\b{function}\((.*?)\);", code, re.DOTALL):  # on rows, or on whole arrays
+            printed.update(re.findall(r"([A-Za-z_]\w*)(?:,|$)", call))
     for name in sorted(expected.keys() - scalars):
         if printed[name] != expected[name]:
             raise EmissionError(f"{kernel.name}: {name} is subscripted {printed[name]} times, planned {expected[name]}")

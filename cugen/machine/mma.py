@@ -8,7 +8,7 @@ warp-level matrix instructions; float64 has more of them for a larger K).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.machine.features import BFLOAT16_MMA, FLOAT8_MMA, FLOAT16_MMA, FLOAT64_MMA, INT8_MMA, TF32_MMA, Feature
 from cugen.machine.target import Target
@@ -19,11 +19,13 @@ TRANSPOSED_BYTES = 2  # of an element that ldmatrix transposes (PTX ISA)
 
 @dataclass(frozen=True, slots=True)
 class MmaInstruction:
-    """An instruction of K `k` on operands of `element_bytes`; `types` are those of A and B in PTX, once if they are the
+    """An instruction of K `k` on elements of `element_bytes`; `types` are those of A and B in PTX, once if they are the
     same, and empty for float64. `peak` is the key of its rate in `Device.peaks`. Operands that aren't of these types
-    are rounded to them in registers (`is_rounded`), or multiplied as the `wider` type. `conversions` are the machine
-    instructions for one register of a fragment, which the compiler converts once (SASS of ptxas 13.0). `sum_bits` are
-    those of the largest addend that sums keep, if fewer than float32 has."""
+    are rounded to them in registers (`is_rounded`), or multiplied as the `wider` type. An operand of float32 beside a
+    16-bit one, "a" or "b", is `split` into three parts of bfloat16 in registers, and one of float16 into two: the
+    instruction is `issued` for all pairs of parts. `conversions` are the machine instructions for one register of a
+    fragment of A and of B, which the compiler converts once (SASS of ptxas 13.0). `sum_bits` are those of the largest
+    addend that sums keep, if fewer than float32 has."""
 
     k: int
     types: str
@@ -32,7 +34,9 @@ class MmaInstruction:
     peak: str
     is_rounded: bool = False
     wider: str = ""
-    conversions: int = 0
+    split: str = ""
+    issued: int = 1
+    conversions: tuple[int, int] = (0, 0)
     sum_bits: int = 0
 
     @property
@@ -50,24 +54,32 @@ class MmaInstruction:
         """Whether its fragments are made of words, which `ldmatrix` loads from K-major tiles."""
         return self.element_bytes <= WORD_BYTES
 
-    def loads_matrices(self, *, is_k_major: bool) -> bool:
-        """Whether `ldmatrix` loads its fragments from a tile of this layout: it transposes 16-bit elements only."""
-        return self.has_words and (is_k_major or self.element_bytes == TRANSPOSED_BYTES)
+    def splits(self, *, is_a: bool) -> bool:
+        """Whether it splits elements of A, or of B."""
+        return self.split == ("a" if is_a else "b")
 
-    @property
-    def register_elements(self) -> int:
-        """Elements along K that a register of a fragment holds."""
-        return max(WORD_BYTES // self.element_bytes, 1)
+    def loads_matrices(self, *, is_a: bool, is_k_major: bool) -> bool:
+        """Whether `ldmatrix` loads the fragments of A, or of B, from a tile of this layout: it transposes 16-bit
+        elements only, and gives a lane single ones of 32 bits, where pairs are split."""
+        is_loaded = self.has_words and (is_k_major or self.element_bytes == TRANSPOSED_BYTES)
+        return is_loaded and not self.splits(is_a=is_a)
 
     @property
     def a_registers(self) -> int:
         """Registers of a lane's fragment of A, 16 x `k` elements."""
-        return 16 * self.k // 32 // self.register_elements
+        return 16 * self.k // 32 // self._register_elements(is_a=True)
 
     @property
     def b_registers(self) -> int:
-        return 8 * self.k // 32 // self.register_elements
+        return 8 * self.k // 32 // self._register_elements(is_a=False)
 
+    def _register_elements(self, *, is_a: bool) -> int:
+        """Elements along K that a register of a fragment holds."""
+        return 1 if self.splits(is_a=is_a) else max(WORD_BYTES // self.element_bytes, 1)
+
+
+# Machine instructions that split a float32, that make a word of two bfloat16 finite, and that split two float16.
+_SPLIT_CONVERSIONS, _FINITE_CONVERSIONS, _HALF_CONVERSIONS = 8, 6, 22
 
 _WORDS = {"int8": "s8", "uint8": "u8", "float8_e4m3": "e4m3", "float8_e5m2": "e5m2"}
 
@@ -78,9 +90,14 @@ def _instructions() -> Mapping[tuple[str, str], MmaInstruction]:
         ("bfloat16", "bfloat16"): MmaInstruction(16, "bf16", 2, BFLOAT16_MMA, "tensor_bfloat16"),
     }
     for a, b, types in _pairs("float8"):
-        table[a, b] = MmaInstruction(32, types, 1, FLOAT8_MMA, "tensor_float16", wider="f16", conversions=2)
+        table[a, b] = MmaInstruction(32, types, 1, FLOAT8_MMA, "tensor_float16", wider="f16", conversions=(2, 2))
     for a, b, types in _pairs("int", "uint"):
         table[a, b] = MmaInstruction(32, types, 1, INT8_MMA, "tensor_int8")
+    for narrow, parts in (("bfloat16", 1), ("float16", 2)):
+        of_narrow = _FINITE_CONVERSIONS if parts == 1 else _HALF_CONVERSIONS
+        of_parts = replace(table["bfloat16", "bfloat16"], issued=3 * parts)
+        table["float32", narrow] = replace(of_parts, split="a", conversions=(_SPLIT_CONVERSIONS, of_narrow))
+        table[narrow, "float32"] = replace(of_parts, split="b", conversions=(of_narrow, _SPLIT_CONVERSIONS))
     return table
 
 
@@ -93,7 +110,7 @@ def _pairs(*kinds: str) -> Iterator[tuple[str, str, str]]:
 
 # By the types of A and B; that of float64 has a K to choose. float16 holds every number of both float8 types.
 INSTRUCTIONS = _instructions()
-TF32 = MmaInstruction(8, "tf32", 4, TF32_MMA, "tensor_tf32", is_rounded=True, conversions=2)  # of float32 operands
+TF32 = MmaInstruction(8, "tf32", 4, TF32_MMA, "tensor_tf32", is_rounded=True, conversions=(2, 2))  # of float32 operands
 # The instructions on float8 itself. Their accumulators keep 13 bits below the leading one on sm_89 (Zhang et al.,
 # SageAttention2, arXiv 2411.10958), as those of wgmma do (measured on an H200).
 FAST_FLOAT8 = {

@@ -206,6 +206,16 @@ class StoreMatrix:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ConvertFragment:
+    """Writes all registers of an array, or of one of its rows, that a function computes of those of another:
+    `bfloat16_parts(a_frag[0][i], a_parts)`."""
+
+    target: Access
+    source: Access
+    function: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Mma:
     """A warp-wide tensor-core MMA on register fragments, of an `instruction`:
     `mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`.
@@ -218,6 +228,10 @@ class Mma:
     a: Access
     b: Access
     instruction: MmaInstruction
+
+    @property
+    def function(self) -> str:
+        return self.instruction.name
 
     @property
     def k(self) -> int:
@@ -449,6 +463,7 @@ Node = (
     | AtomicAdd
     | LoadMatrix
     | StoreMatrix
+    | ConvertFragment
     | Mma
     | Copy
     | CommitCopies

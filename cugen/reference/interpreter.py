@@ -26,7 +26,7 @@ from cugen.reference.sums.reductions import (
     reduce_sum,
     scan,
 )
-from cugen.reference.sums.tensor_cores import Tf32Factors, tf32_factors, truncation
+from cugen.reference.sums.tensor_cores import ConvertedFactors, converted_factors, truncation
 from cugen.reference.sums.winograd import with_winograd
 from cugen.reference.tracked import Tracked, deviation, integers_are_exact
 from cugen.spec.expressions import (
@@ -72,7 +72,7 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
-    `text` is quoted in errors. `precision` is that of the spec; `tf32` are factors that may be rounded to tf32;
+    `text` is quoted in errors. `precision` is that of the spec; `factors` are those whose operands may be converted;
     `has_wgmma`: the target multiplies float8 with fewer bits. `converted`: of what types temporaries are. `winograd`:
     the convolutions that may be computed by Winograd's algorithm, by their sums."""
 
@@ -81,14 +81,14 @@ class Interpreter:
     contents: Callable[[str], Contents]
     text: str = ""
     precision: Precision = field(default=Precision())
-    tf32: Tf32Factors = field(default=Tf32Factors())
+    factors: ConvertedFactors = field(default=ConvertedFactors())
     has_wgmma: bool = False
     converted: Mapping[str, DType] = field(default_factory=dict)
     winograd: Mapping[Expr, Convolution] = field(default_factory=dict)
 
     def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
         """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
-        return self.tf32.rounded(expr, self._value(expr, scope))
+        return self.factors.converted(expr, self._value(expr, scope))
 
     def _value(self, expr: Expr, scope: Scope) -> Tracked:
         match expr:
@@ -182,8 +182,8 @@ class Interpreter:
         if (shared := scope.distinct(free_indices(node))) is not None:
             distinct, which = shared
             return self._reduce(node, distinct).taken(which)
-        tf32 = tf32_factors(node, self._dtype_of, self.precision.tf32)
-        return replace(self, tf32=tf32)._reduced(node, scope)
+        factors = converted_factors(node, self._dtype_of, self.precision.tf32)
+        return replace(self, factors=factors)._reduced(node, scope)
 
     def _dtype_of(self, array: str) -> DType:
         return self.contents(array).dtype
@@ -224,8 +224,8 @@ class Interpreter:
         by_terms: Tracked | None = None
         for term in terms:
             of_term = replace(node, body=term.expr)
-            tf32 = tf32_factors(of_term, self._dtype_of, self.precision.tf32)
-            added, result = replace(self, tf32=tf32)._sum(of_term, scope)
+            factors = converted_factors(of_term, self._dtype_of, self.precision.tf32)
+            added, result = replace(self, factors=factors)._sum(of_term, scope)
             added = replace(added, value=-added.value) if term.is_negative else added
             total = added if total is None else total.plus(added)
             if by_terms is None:

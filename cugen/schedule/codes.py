@@ -14,7 +14,7 @@ CODES: dict[str, str] = {
     "CG2109": "An entry of the lock file for another target",
     "CG2110": "A cache operator without an access",
     "CG2111": "An option that the kernel or the target can't have",
-    "CG2112": "A product that CUDA cores multiply for the type of a temporary",
+    "CG2112": "A product that takes long for the type of a temporary",
     "CG2113": "An entry of the lock file for another device",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",

@@ -15,7 +15,7 @@ ROOT = Path(cugen.__file__).parents[1]
 # Of all targets, or macros and names of compilers.
 PLAIN = {
     *("__align__", "__constant__", "__cplusplus", "__device__", "__forceinline__", "__global__", "__host__"),
-    *("__float2", "__uint_as_float"),  # conversions
+    *("__float2", "__uint_as_float", "__float_as_uint", "__ushort_as_half", "__byte_perm"),  # conversions
     *(f"__{name}f" for name in ("cos", "exp", "log", "log10", "log2", "sin", "tan")),  # of fast math
     *("__builtin_assume", "__fdividef"),
     *("__ld", "__st"),  # with the letters of a cache operator, whose feature has them

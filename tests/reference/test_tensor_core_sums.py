@@ -110,8 +110,24 @@ def test_sums_of_integers_times_float8_keep_their_bounds() -> None:
 
 @pytest.mark.parametrize(
     "term",
-    ["0.3 * x[k] * w[k]", "-x[k] * w[k] / 3", "x[k] * cast(w[k] > 0, int8)", "x[k] * w[l] * x[l], l"],
-    ids=["a factor outside", "a sign and a divisor", "integers of 8 bits", "nested sums"],
+    [
+        "0.3 * x[k] * w[k]",
+        "-x[k] * w[k] / 3",
+        "x[k] * cast(w[k] > 0, int8)",
+        "x[k] * w[l] * x[l], l",
+        "x[k] * w[k] * x[k]",
+        "x[k] * (1 + w[k])",
+        "x[k] * w[k] / x[k]",
+    ],
+    ids=[
+        "a factor outside",
+        "a sign and a divisor",
+        "integers of 8 bits",
+        "nested sums",
+        "three factors",
+        "a computed operand",
+        "a computed operand with a divisor",
+    ],
 )
 def test_sums_that_become_products_of_two_operands_may_truncate(term: str) -> None:
     x, w = (random(seed).astype(ml_dtypes.bfloat16) for seed in (20, 21))
@@ -119,8 +135,8 @@ def test_sums_that_become_products_of_two_operands_may_truncate(term: str) -> No
     assert bound_of(dot("bfloat16", "float32", term), x, w) > 1.2 * rounded
 
 
-@pytest.mark.parametrize("term", ["x[k] * w[k] * x[k]", "x[k] * (1 + w[k])", "x[k] / w[k]"])
-def test_sums_that_become_no_product_of_two_narrow_operands_are_rounded(term: str) -> None:
+@pytest.mark.parametrize("term", ["x[k] + w[k]", "maximum(x[k], w[k]) * 2", "x[k] / w[k]"])
+def test_sums_that_become_no_product_of_two_operands_are_rounded(term: str) -> None:
     x, w = (random(seed).astype(ml_dtypes.bfloat16) for seed in (22, 23))
     rounded = bound_of(dot("float32", "float32", term), x.astype(np.float32), w.astype(np.float32))
     assert bound_of(dot("bfloat16", "float32", term), x, w) == rounded
@@ -131,9 +147,22 @@ def test_a_temporary_that_converts_an_operand_is_that_operand(value: str, dtype:
     x, w = random(24).astype(ml_dtypes.bfloat16), (random(25) * 10).astype(np.int8)
     text = dot(dtype, "float32", "x[k] * w[k]", x="bfloat16").text
     text = text.replace("compute: y = sum(x[k] * w[k], k)", f"compute: ['v[k] = {value}', 'y = sum(x[k] * v[k], k)']")
-    (narrow,), (wide,) = (load_text(made) for made in (text, text.replace("dtype: bfloat16", "dtype: float32", 1)))
-    stored = w.astype(ml_dtypes.bfloat16) if dtype == "bfloat16" else w
-    assert bound_of(narrow, x, stored) > 1.2 * bound_of(wide, x.astype(np.float32), stored)
+    (narrow,), (wide,) = (load_text(made) for made in (text, text.replace("dtype: bfloat16", "dtype: float32")))
+    stored, exact = (w.astype(to) if dtype == "bfloat16" else w for to in (ml_dtypes.bfloat16, np.float32))
+    assert bound_of(narrow, x, stored) > 1.2 * bound_of(wide, x.astype(np.float32), exact)
+
+
+@pytest.mark.parametrize(("narrow", "products"), [("bfloat16", 3), ("float16", 6)])
+def test_each_product_of_parts_of_a_float32_operand_truncates(narrow: str, products: int) -> None:
+    x, w = random(26), random(27).astype(ml_dtypes.bfloat16)
+    magnitude = float(np.abs(x.astype(np.float64) * w.astype(np.float64)).sum())
+    bound = bound_of(dot(narrow, "float32", x="float32"), x, w.astype(narrow))
+    assert 0.5 < bound / (2 * (64 * products + 1) * 2.0**-24 * magnitude) <= 1.01
+
+
+def test_parts_of_a_float32_operand_lose_bits_below_those_of_bfloat16() -> None:
+    x, w = np.full(64, 2.0**-110 * 1.3, dtype=np.float32), np.ones(64, dtype=ml_dtypes.bfloat16)
+    assert bound_of(dot("bfloat16", "float32", x="float32"), x, w) >= 64 * 2.0**-133
 
 
 def test_scales_of_groups_are_no_operands_of_tensor_cores() -> None:

@@ -17,6 +17,7 @@ from cugen.plan.nodes import (
     Assign,
     AtomicAdd,
     Condition,
+    ConvertFragment,
     Copy,
     CountArrival,
     Declare,
@@ -247,6 +248,19 @@ class NodePrinter(ValuePrinter):
         """`stmatrix_x4(&c_tile[row][n], c_frag)`: the row whose address a lane gives, and its words."""
         self.functions.setdefault((node.name, ""))
         return f"{node.name}(&{self.lvalue(node.target)}, {node.words.name})"
+
+    def convert_fragment(self, node: ConvertFragment) -> str:
+        """`bfloat16_parts(a_frag[0][i], a_parts)`: arrays in registers, or rows of them."""
+        self.functions.setdefault((node.function, ""))
+        return f"{node.function}({self._registers(node.source)}, {self._registers(node.target)})"
+
+    def _registers(self, access: Access) -> str:
+        """The array, or the row of one, whose registers an access has."""
+        text, width = self.lvalue(access), access.width
+        for extent in reversed(access.array.shape):
+            if width > 1:
+                text, width = text.removesuffix("[0]"), width // int(extent)
+        return text
 
     def mma(self, node: Mma) -> str:
         """`mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`: a lane's accumulators and fragments."""

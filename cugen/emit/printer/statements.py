@@ -191,6 +191,8 @@ class StatementPrinter:
                 return (f"{printer.load_matrix(node)};",)
             case nodes.StoreMatrix():
                 return (f"{printer.store_matrix(node)};",)
+            case nodes.ConvertFragment():
+                return (f"{printer.convert_fragment(node)};",)
             case nodes.Mma():
                 return (f"{printer.mma(node)};",)
             case nodes.Copy():

@@ -309,7 +309,8 @@ class GemmKernel:
     def _loads_elements_of_b(self) -> bool:
         """Whether lanes load single elements of B's fragments for tensor cores."""
         mma, b_tile = self.config.mma, problem_of(self.contraction).operands[-1]
-        return mma is not None and not mma.loads_matrices(is_k_major=b_tile.is_tile_k_major(self.config))
+        is_k_major = b_tile.is_tile_k_major(self.config)
+        return mma is not None and not mma.loads_matrices(is_a=False, is_k_major=is_k_major)
 
     def _k_residue(self, nodes: list[Node]) -> Integer:
         """Elements by which the first k-tile is short of BK: zero-filled, so that all other k-tiles are full. In the

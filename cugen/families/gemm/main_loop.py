@@ -46,6 +46,7 @@ from cugen.families.gemm.copy.pipeline import OperandPipeline, Part
 from cugen.families.gemm.copy.registers import RegisterCopies
 from cugen.families.gemm.fragments.elements import ElementFragments
 from cugen.families.gemm.fragments.simt import SimtFragments
+from cugen.families.gemm.fragments.split import SplitFragments
 from cugen.families.gemm.fragments.tensor import TensorFragments
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
@@ -97,7 +98,8 @@ class MainLoop(ABC):
             elements = [pipeline for pipeline in pipelines if isinstance(pipeline, ElementCopies)]
             self.fragments = ElementFragments(elements, accumulators, k_tile)
         elif self.config.uses_tensor_cores:
-            self.fragments = TensorFragments(pipelines, accumulators, k_tile)
+            is_split = self.config.mma is not None and self.config.mma.split
+            self.fragments = (SplitFragments if is_split else TensorFragments)(pipelines, accumulators, k_tile)
         else:
             self.fragments = SimtFragments(pipelines, accumulators, k_tile)
 

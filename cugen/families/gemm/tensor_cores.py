@@ -6,7 +6,8 @@ pairs of columns.
 
 Fragments of 32-bit words are loaded by `ldmatrix`, eight rows of 16 bytes at a time: from K-major tiles, and transposed
 from the others, where elements have 16 bits; 8-bit ones are copied to K-major tiles. Those of float64, and of float32
-from tiles that aren't K-major, are loaded element by element. float32 is rounded to tf32 in the fragments.
+from tiles that aren't K-major, are loaded element by element. float32 is rounded to tf32 in the fragments, or, beside a
+16-bit operand, split into three parts of bfloat16, whose pairs along K are loaded together.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def are_faster(device: Device, instruction: MmaInstruction) -> bool:
     rates = dict(device.peaks)
     on_cuda_cores = rates.get("float32" if instruction.has_words else "float64", 0.0)
     unknown = 2 * on_cuda_cores if instruction.element_bytes < WORD_BYTES else 0.0
-    return rates.get(instruction.peak, unknown) > on_cuda_cores
+    return rates.get(instruction.peak, unknown) / instruction.issued > on_cuda_cores
 
 
 def describe(instruction: MmaInstruction, device: Device) -> str:
@@ -82,6 +83,8 @@ def describe(instruction: MmaInstruction, device: Device) -> str:
     text = unit_and_peak(instruction.name, instruction.peak, device)
     if instruction.is_rounded:
         text += "; operands are rounded to tf32, to nearest with ties away from zero"
+    if instruction.split:
+        text += "; float32 operands are split into three of bfloat16, exactly, in the fragments"
     if instruction.wider:
         text += "; operands become float16, exactly, in the fragments"
     if instruction.sum_bits:
@@ -105,7 +108,7 @@ def mma_cost(device: Device, instruction: MmaInstruction | None) -> float:
         rate = rates.get(instruction.peak, rates.get("float64"))
         return rates["float32"] / rate if rate else _MMA_COST_UNKNOWN
     fraction = issue_rate(instruction, target(device.target))
-    return rates["float32"] / (rates.get(instruction.peak, 2 * rates["float32"]) * fraction)
+    return instruction.issued * rates["float32"] / (rates.get(instruction.peak, 2 * rates["float32"]) * fraction)
 
 
 def why_invalid_tile(config: TileConfig) -> str:
@@ -126,7 +129,7 @@ def with_mma_layout(config: TileConfig, instruction: MmaInstruction) -> TileConf
 
 def why_invalid_operand(config: TileConfig, pad: int, *, is_along_m: bool, is_k_major: bool) -> str:
     """Why `ldmatrix` can't load an operand's fragments from a tile with that pad; empty if it can, or isn't used."""
-    if config.mma is None or not config.mma.loads_matrices(is_k_major=is_k_major):
+    if config.mma is None or not config.mma.loads_matrices(is_a=is_along_m, is_k_major=is_k_major):
         return ""
     row = MATRIX_ROW_BYTES // config.mma.element_bytes
     if pad % row:
@@ -136,19 +139,22 @@ def why_invalid_operand(config: TileConfig, pad: int, *, is_along_m: bool, is_k_
     return ""
 
 
-def shift_unit(instruction: MmaInstruction, *, is_k_major: bool) -> int:
+def shift_unit(instruction: MmaInstruction, *, is_a: bool, is_k_major: bool) -> int:
     """Elements by which the rows of a tile are shifted against each other, by a pad or a swizzle: a row of a matrix,
-    or as many as one request loads from a row element by element."""
-    loads_matrices = instruction.loads_matrices(is_k_major=is_k_major)
+    or as many as one request loads from a row. One that splits elements loads pairs from rows along K; from rows along
+    M or N single ones, of every other row."""
+    if instruction.splits(is_a=is_a):
+        return (_ROW_DISTANCE_BYTES if is_k_major else MATRIX_ROW_BYTES) // WORD_BYTES
+    loads_matrices = instruction.loads_matrices(is_a=is_a, is_k_major=is_k_major)
     return (MATRIX_ROW_BYTES if loads_matrices else _ROW_DISTANCE_BYTES) // instruction.element_bytes
 
 
-def swizzle_of(config: TileConfig) -> tuple[int, int]:
+def swizzle_of(config: TileConfig, *, is_a: bool) -> tuple[int, int]:
     """(units of a row that are swizzled, rows with the same permutation) of a K-major tile: rows that one request
     accesses are in different banks. (0, 1) where rows are padded instead."""
     assert config.mma is not None
-    units, remainder = divmod(int(config.block_k), shift_unit(config.mma, is_k_major=True))
-    if not config.mma.has_words:
+    units, remainder = divmod(int(config.block_k), shift_unit(config.mma, is_a=is_a, is_k_major=True))
+    if not config.mma.loads_matrices(is_a=is_a, is_k_major=True):
         return (0, 1) if remainder or units % _SWIZZLED_SECTORS else (_SWIZZLED_SECTORS, 1)
     units_of_banks = WAVEFRONT_BYTES // MATRIX_ROW_BYTES
     if remainder or units < 2 or (units & (units - 1) and units % units_of_banks):
@@ -156,12 +162,12 @@ def swizzle_of(config: TileConfig) -> tuple[int, int]:
     return min(units, units_of_banks), max(units_of_banks // units, 1)
 
 
-def pad_of(config: TileConfig, is_k_major: bool) -> int:
+def pad_of(config: TileConfig, *, is_a: bool, is_k_major: bool) -> int:
     """Padding of a tile's rows, in elements."""
     assert config.mma is not None
-    if is_k_major and swizzle_of(config)[0]:
+    if is_k_major and swizzle_of(config, is_a=is_a)[0]:
         return 0
-    return shift_unit(config.mma, is_k_major=is_k_major)
+    return shift_unit(config.mma, is_a=is_a, is_k_major=is_k_major)
 
 
 def matrix_loads(config: TileConfig) -> float:
@@ -169,20 +175,35 @@ def matrix_loads(config: TileConfig) -> float:
     assert config.mma is not None
     if not config.mma.has_words:
         return (config.warp_m + config.warp_n) / WARP * config.warp_k
-    return (config.thread_m / 2 + config.thread_n / 4) * config.warp_k / config.mma.k
+    of_words = config.thread_m / 2 * config.mma.a_registers + config.thread_n / 2 * config.mma.b_registers
+    return of_words / WORD_BYTES * config.warp_k / config.mma.k
 
 
 def conversions(config: TileConfig) -> float:
     """Instructions of a warp that convert fragments of one k-tile; none on CUDA cores."""
     if config.mma is None:
         return 0.0
-    registers = config.thread_m // 2 * config.mma.a_registers + config.thread_n // 2 * config.mma.b_registers
-    return registers * config.mma.conversions * config.warp_k / config.mma.k
+    of_a, of_b = config.mma.conversions
+    of_a *= config.thread_m // 2 * config.mma.a_registers
+    of_b *= config.thread_n // 2 * config.mma.b_registers
+    return (of_a + of_b) * config.warp_k / config.mma.k
 
 
 def fragment_registers(config: TileConfig) -> int:
-    """32-bit registers of a lane's fragments, double-buffered."""
+    """32-bit registers of a lane's fragments, double-buffered, and of the parts of one that is split."""
     assert config.mma is not None
     size = max(config.mma.element_bytes // 4, 1)
     of_a, of_b = config.thread_m // 2 * config.mma.a_registers, config.thread_n // 2 * config.mma.b_registers
-    return (of_a + of_b) * size * 2
+    return (of_a + of_b) * size * 2 + _part_registers(config, config.mma)
+
+
+def _part_registers(config: TileConfig, instruction: MmaInstruction) -> int:
+    """Registers of the parts of one fragment that is split, and of what all fragments of the other operand are
+    multiplied with: their finite elements, and those of float16 parts."""
+    if not instruction.split:
+        return 0
+    a_words, b_words = 4, 2 * config.thread_n // 2
+    if instruction.split == "b":
+        a_words, b_words = 4 * config.thread_m // 2, 2
+    split, others = (a_words, b_words) if instruction.split == "a" else (b_words, a_words)
+    return 3 * split + others if instruction.issued == 3 else 4 * split + 3 * others

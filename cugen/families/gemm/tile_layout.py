@@ -84,7 +84,11 @@ class OperandTile:
             return self.pad or 0
         if config.uses_tensor_cores:
             is_k_major = self.is_tile_k_major(config)
-            return 0 if not is_k_major and self.swizzle_for(config)[0] else tensor_cores.pad_of(config, is_k_major)
+            return (
+                0
+                if not is_k_major and self.swizzle_for(config)[0]
+                else tensor_cores.pad_of(config, is_a=self.is_along_m, is_k_major=is_k_major)
+            )
         # The copies of a K-major operand transpose: they store down columns, whose rows must be in different banks.
         return self._unit(config) if self.is_k_major else 0
 
@@ -92,7 +96,7 @@ class OperandTile:
         """Elements by which rows are shifted against each other: vector loads stay aligned, and a request that stores
         down columns of a sector's elements is free of bank conflicts."""
         if config.mma is not None:
-            return tensor_cores.shift_unit(config.mma, is_k_major=self.is_tile_k_major(config))
+            return tensor_cores.shift_unit(config.mma, is_a=self.is_along_m, is_k_major=self.is_tile_k_major(config))
         return 4 if self.element_bytes >= 4 else MAX_ACCESS_BYTES // self.element_bytes
 
     def swizzle_for(self, config: TileConfig) -> tuple[int, int]:
@@ -101,9 +105,10 @@ class OperandTile:
         Tensor cores swizzle K-major tiles themselves, in `copy.k_major`."""
         _, length = self.extents(config)
         # Rows of words that fill all banks are swizzled unless the spec pads them: copies to padded ones straddle
-        # lines of 128 bytes.
+        # lines of 128 bytes. Not those of which every other one is accessed, as the swizzle repeats too soon.
         fills_banks = length * self.element_bytes % WAVEFRONT_BYTES == 0
-        is_of_words = config.mma is not None and config.mma.has_words and fills_banks and not self.pad
+        has_words = config.mma is not None and config.mma.has_words and not config.mma.splits(is_a=self.is_along_m)
+        is_of_words = has_words and fills_banks and not self.pad
         if not (self.is_swizzled or is_of_words) or (config.uses_tensor_cores and self.is_tile_k_major(config)):
             return 0, 1
         if config.is_strided:
@@ -126,7 +131,7 @@ class OperandTile:
             return ""
         if config.uses_tensor_cores and self.is_tile_k_major(config):
             reason = f"tensor cores don't swizzle K-major tiles with a k-tile of {config.block_k}"
-            return "" if tensor_cores.swizzle_of(config)[0] else reason
+            return "" if tensor_cores.swizzle_of(config, is_a=self.is_along_m)[0] else reason
         return f"the XOR swizzle permutes {unit} elements at a time, and a tile row has {length}" if rows < 2 else ""
 
     def _pad_of_odd_pitch(self, width: int) -> int:

@@ -19,6 +19,7 @@ from cugen.plan.nodes import (
     Accumulate,
     Assign,
     Comparison,
+    ConvertFragment,
     Copy,
     Declare,
     Define,
@@ -110,6 +111,9 @@ class _Walk:
             case Accumulate(access=access):
                 self.read(self.elements(access))
             case LoadMatrix(target=target):
+                self.assign(self.elements(target, target.width), is_known=self.position(target) is not None)
+            case ConvertFragment(target=target, source=source):
+                self.read(self.elements(source, source.width))
                 self.assign(self.elements(target, target.width), is_known=self.position(target) is not None)
             case Mma():
                 for access, count in (

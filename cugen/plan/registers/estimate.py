@@ -16,6 +16,7 @@ from cugen.plan.nodes import (
     Assign,
     Barrier,
     ClusterBarrier,
+    ConvertFragment,
     Declare,
     Define,
     For,
@@ -144,7 +145,7 @@ class _Code:
         if isinstance(node, Barrier | NamedBarrier | ClusterBarrier | ReturnUnless):
             self.timeline.branch()
         for access in accesses_of(node):
-            is_element = isinstance(node, Store | Accumulate | LoadMatrix | Mma | Wgmma)
+            is_element = isinstance(node, Store | Accumulate | LoadMatrix | ConvertFragment | Mma | Wgmma)
             if not (is_element and access.array.space == "register"):
                 self.use_access(access)
         for local in self.estimate.locals(node):
@@ -169,6 +170,9 @@ class _Code:
             case Accumulate(access=access):
                 self.use_element(access)
             case LoadMatrix(target=target):
+                self.define_elements(target)
+            case ConvertFragment(target=target, source=source):
+                self.use_element(source, source.width)
                 self.define_elements(target)
             case Mma():
                 self.use_element(node.acc_upper, 2)

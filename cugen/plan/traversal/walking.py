@@ -11,6 +11,7 @@ from cugen.plan.nodes import (
     AcquireSpinWait,
     Assign,
     AtomicAdd,
+    ConvertFragment,
     Copy,
     CountArrival,
     FetchBlockId,
@@ -35,7 +36,7 @@ _ACCESSES: dict[type[Any], Callable[[Any], tuple[Access, ...]]] = {
     **dict.fromkeys(
         (Load, Store, Accumulate, AtomicAdd, LoadBlockId, ReleaseFlag, AcquireSpinWait), lambda node: (node.access,)
     ),
-    LoadMatrix: lambda node: (node.target, node.source),
+    **dict.fromkeys((LoadMatrix, ConvertFragment), lambda node: (node.target, node.source)),
     StoreMatrix: lambda node: (node.target,),
     **dict.fromkeys((Mma, Wgmma), lambda node: (node.acc_upper, node.acc_lower, node.a, node.b)),
     **dict.fromkeys((FetchBlockId, CountArrival), lambda node: (node.target, node.counter)),

@@ -57,10 +57,12 @@ def mask_terms(body: Tracked, where: Tracked | None, empty: int | float | bool) 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Additions that are truncated to so many `bits`, of so many `terms` at a time; 0 for all of a sum."""
+    """Additions that are truncated to so many `bits`, of so many `terms` at a time; 0 for all of a sum. Each term is
+    the sum of so many `additions`, all of one sign."""
 
     bits: int
     terms: int = 0
+    additions: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Sum:
         if truncated:
             together = np.minimum(self.terms, truncated.terms or self.terms)
             rounded = relative if truncated.terms else 0.0  # the additions of the parts
-            relative = 2 * (together + 1) * unit(dtype) * lost + rounded
+            relative = 2 * (truncated.additions * together + 1) * unit(dtype) * lost + rounded
         majority = (self.magnitude + np.abs(self.value)) / 2
         reach = np.minimum(majority + relative * self.magnitude, self.magnitude)
         error = np.where(finite, relative * reach, 0.0)

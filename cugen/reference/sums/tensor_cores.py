@@ -1,19 +1,21 @@
 """What sums of products lose on tensor cores, which a device may use: tf32 operands, and additions that truncate.
 
 The instructions add the products of up to 32 terms to a float32: each addend is cut to 24 bits below the leading bit of
-the largest, and their sum to a float32 (measured on an H200). For n terms that is less than n + 2 units of 2^-24.
+the largest, and their sum to a float32 (measured on an H200). For n terms that is less than n + 2 units of 2^-24. A
+float32 operand beside a 16-bit one is split into three parts of its sign, each of which is a term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
 from cugen.reference.sums.reductions import Truncation
 from cugen.reference.tracked import Tracked, apply_overflow
-from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, free_indices
+from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, free_indices, walk
 from cugen.spec.model import Precision, Spec
 from cugen.spec.rewriting import without_quotients
 from cugen.spec.types import FLOAT32, DType
@@ -25,36 +27,48 @@ _NARROW_BITS, _WIDE_BITS = 8, 16  # of operands
 _TF32_DIGITS = 11  # of the significand (PTX ISA, alternate floating-point formats)
 TF32_UNIT = 2.0**-_TF32_DIGITS
 _TF32_TINY = 2.0**-136  # the smallest subnormal
+_SPLIT_PARTS = {"bfloat16": 3, "float16": 6}  # products of a float32 and an element, both split (cugen.machine.mma)
+_SPLIT_TINY = 2.0**-133  # the smallest subnormal of bfloat16
+_SPLIT_EXACTLY = 2.0**-101  # from which on three parts have all bits of a float32
 
 
 @dataclass(frozen=True, slots=True)
-class Tf32Factors:
-    """Factors of a product whose operands may be rounded to tf32. `are_operands`: two factors, each of which is an
-    operand; of others an operand may be any product."""
+class ConvertedFactors:
+    """Factors of a product whose operands may be rounded to tf32, or one that may be split into parts of bfloat16
+    (`is_split`). `are_operands`: two factors, each of which is an operand; of others an operand may be any product."""
 
     factors: tuple[Expr, ...] = ()
     are_operands: bool = True
+    is_split: bool = False
 
-    def rounded(self, factor: Expr, x: Tracked) -> Tracked:
-        """The value of an expression, with the error of rounding if it is one of the factors."""
+    def converted(self, factor: Expr, x: Tracked) -> Tracked:
+        """The value of an expression, with the error of its conversion if it is one of the factors."""
         if x.value.dtype.kind != "f" or all(factor is not known for known in self.factors):
             return x
-        return rounded_to_tf32(x, keeps_exact=self.are_operands)
+        return _split(x) if self.is_split else rounded_to_tf32(x, keeps_exact=self.are_operands)
 
 
-def tf32_factors(node: Reduce, dtype_of: Callable[[str], DType], tf32: bool) -> Tf32Factors:
-    """The factors of a sum whose operands may be rounded to tf32; none if they may not. `tf32`: the spec allows it.
+def converted_factors(node: Reduce, dtype_of: Callable[[str], DType], tf32: bool) -> ConvertedFactors:
+    """The factors of a sum whose operands may be converted; none if they may not. `tf32`: the spec allows to round them
+    to that.
 
     An operand that is no array, such as `exp(x[m, k])`, may be stored as a float32 one."""
-    if not tf32 or node.kind != "sum" or node.dtype != FLOAT32:
-        return Tf32Factors()
+    if node.kind != "sum" or node.dtype != FLOAT32:
+        return ConvertedFactors()
     factors, is_plain = _factors(node.body)
     factors = tuple(factor for factor in factors if free_indices(factor))
-    arrays = [_without_casts(factor) for factor in factors]
     are_operands = is_plain and len(factors) == 2
-    if len(factors) < 2 or (are_operands and any(isinstance(x, Read) and dtype_of(x.array) != FLOAT32 for x in arrays)):
-        return Tf32Factors()
-    return Tf32Factors(factors, are_operands)
+    are_float32 = [_is_float32(factor, dtype_of) for factor in factors]
+    if len(factors) == 2 and _split_parts(node, dtype_of) > 1:
+        return ConvertedFactors(tuple(compress(factors, are_float32)), is_split=True)
+    if not tf32 or len(factors) < 2 or (are_operands and not all(are_float32)):
+        return ConvertedFactors()
+    return ConvertedFactors(factors, are_operands)
+
+
+def _is_float32(factor: Expr, dtype_of: Callable[[str], DType]) -> bool:
+    inner = _without_casts(factor)
+    return not isinstance(inner, Read) or dtype_of(inner.array) == FLOAT32
 
 
 def _factors(body: Expr) -> tuple[tuple[Expr, ...], bool]:
@@ -81,11 +95,13 @@ def _without_casts(expr: Expr) -> Expr:
 def truncation(
     node: Reduce, dtype_of: Callable[[str], DType], precision: Precision, *, has_wgmma: bool = False
 ) -> Truncation | None:
-    """How additions of a sum may truncate: of products of 16- and 8-bit floats, and of tf32. None if they round to
-    float32. `has_wgmma`: the target has instructions on float8 that keep fewer bits."""
-    if tf32_factors(node, dtype_of, precision.tf32).factors:
-        return Truncation(_FLOAT32_BITS)
-    widths = _tensor_core_widths(node, dtype_of) if node.kind == "sum" and node.dtype == FLOAT32 else []
+    """How additions of a sum may truncate: of products of 16- and 8-bit floats, of these with float32, and of tf32.
+    None if they round to float32. `has_wgmma`: the target has instructions on float8 that keep fewer bits."""
+    is_float_sum = node.kind == "sum" and node.dtype == FLOAT32
+    parts = _split_parts(node, dtype_of) if is_float_sum else 1
+    if parts > 1 or converted_factors(node, dtype_of, precision.tf32).factors:
+        return Truncation(_FLOAT32_BITS, additions=parts)
+    widths = _tensor_core_widths(node, dtype_of) if is_float_sum else []
     if not widths:
         return None
     if widths != [_NARROW_BITS, _NARROW_BITS]:
@@ -93,6 +109,24 @@ def truncation(
     if precision.is_fp8_fast:
         return Truncation(_FAST_FLOAT8_BITS)
     return Truncation(_FAST_FLOAT8_BITS, PROMOTED_TERMS) if has_wgmma else Truncation(_FLOAT32_BITS)
+
+
+def _split_parts(node: Reduce, dtype_of: Callable[[str], DType]) -> int:
+    """The products of parts that tensor cores may add for a term of a float32 sum, whose operands are a 16-bit float
+    and what else is in the term, as float32; 1 if there are no such operands."""
+    names = {index.name for index in node.indices}
+    factors = [_without_casts(factor) for factor in _factors(node.body)[0] if free_indices(factor) & names]
+    read = [dtype_of(factor.array).name for factor in factors if isinstance(factor, Read)]
+    narrow = [_SPLIT_PARTS[name] for name in read if name in _SPLIT_PARTS]
+    divisors = (op.args[1] for op in walk(node.body) if isinstance(op, Op) and op.name == "div")
+    has_others = len(factors) > 2 or len(factors) > len(narrow) or any(free_indices(d) & names for d in divisors)
+    return max(narrow, default=1) if len(factors) > 1 and has_others else 1
+
+
+def _split(x: Tracked) -> Tracked:
+    """A float32 operand that may be split, with the bits that its parts lose."""
+    loses = (x.value != 0) & (np.abs(x.value) - x.slack < _SPLIT_EXACTLY)
+    return apply_overflow(x.value, x.slack + np.where(loses, _SPLIT_TINY, 0.0), FLOAT32) if np.any(loses) else x
 
 
 def types_of_temporaries(spec: Spec) -> dict[str, DType]:

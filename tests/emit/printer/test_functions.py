@@ -52,6 +52,9 @@ GENERIC = {  # for all types at once
     "load_streaming": "alignas(16) const float x[4] = {}; sink = load_streaming<4>(x).data[threadIdx.x];",
     "store": "alignas(16) float x[4]; store<4>(x, Vector<float, 4>{}); sink = x[threadIdx.x];",
     "funnel_shift": "const Vector<float, 4> x[2] = {}; sink = funnel_shift(x[0], x[1], threadIdx.x % 4).data[0];",
+    "bfloat16_parts": "const float x[2] = {1.5f}; unsigned parts[3][1]; bfloat16_parts(x, parts); sink = parts[2][0];",
+    "finite_bfloat16": "const unsigned x[1] = {threadIdx.x}; unsigned y[1]; finite_bfloat16(x, y); sink = y[0];",
+    "float16_parts": "const unsigned x[1] = {threadIdx.x}; unsigned y[2][1]; float16_parts(x, y); sink = y[1][0];",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
 ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
@@ -230,7 +233,7 @@ def test_every_function_compiles_for_gpus_without_a_warning(texts, target):
     generic = [function_text(environment(), name, "") for name in GENERIC]
     uses = [f"    {{ {use} }}" for use in GENERIC.values()]
     body = "\n".join(['extern "C" __global__ void k(volatile double& sink, long long n) {', *calls, *uses, "}"])
-    cubin = compile_cubin("\n".join([*texts.values(), *generic, body]), "k", target)
+    cubin = compile_cubin("\n".join(["#include <cuda_fp16.h>", *texts.values(), *generic, body]), "k", target)
     assert [str(warning) for warning in cubin.warnings] == []
 
 

@@ -108,6 +108,7 @@ EVERY_NODE: tuple[Node, ...] = (
         access(TILE, integer(1)),
         float64_instruction(8),
     ),
+    nodes.ConvertFragment(access(ACC, integer(0), "store"), access(ACC, integer(2)), "finite_bfloat16"),
     nodes.LoadMatrix(Access(ACC, (integer(0),), "store", 4), access(TILE, integer(0), "matrix_load")),
     nodes.StoreMatrix(access(TILE, integer(0), "matrix_store"), Vector("fragment", FLOAT32, FLOAT32, 1, 4)),
     pipeline_nodes.PrefetchTensorMap(BOXES),
@@ -166,6 +167,7 @@ for (int k = 0; k < 10; ++k) {
     acc[k] += x;
 }
 mma_m16n8k8(&acc[0], &acc[2], tile, tile[1]);
+finite_bfloat16(acc[2], acc[0]);
 ldmatrix_x4(&acc[0], &tile[0]);
 stmatrix_x4(&tile[0], fragment);
 prefetch_tensor_map(&A_map);

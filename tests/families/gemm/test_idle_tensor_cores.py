@@ -82,3 +82,16 @@ def test_the_roofline_is_a_share_of_the_highest_peak(made):
     (used,) = analyze(made(text.replace("cores: cuda", "cores: tensor")), device=h200).kernels
     assert used.facts.roofline.best.share == 1
     assert any("GFLOP/s on tensor cores (float16)" in sentence for _, sentence in used.sentences)
+
+
+def test_long_sums_of_few_results_are_divided_by_stream_k_where_clusters_leave_the_device_idle(planned):
+    kernel = planned("""
+target: sm_90
+params: {N: 200000, D: 48}
+arrays:
+  x: {shape: [D, N], dtype: float64}
+  g: {shape: [D, D], dtype: float64}
+compute: g[a, b] = sum(x[a, n] * x[b, n], n)
+""")
+    assert kernel.idle_unit is None
+    assert kernel.work_units is not None

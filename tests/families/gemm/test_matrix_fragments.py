@@ -13,10 +13,12 @@ from cugen.machine import target as machine_target
 from cugen.machine.mma import INSTRUCTIONS, TF32, MmaInstruction
 from cugen.plan.nodes import LoadMatrix, Mma
 from cugen.plan.traversal.walking import walk_nodes
+from cugen.reference.storage import numpy_dtype
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import verify
+from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 # Types of A, B and C.
@@ -28,6 +30,10 @@ TYPES = (
     ("float8_e4m3", "float8_e4m3", "float32"),
     ("float8_e5m2", "float8_e4m3", "bfloat16"),
     ("float32", "float32", "float32"),  # in tf32
+    ("float32", "bfloat16", "float32"),
+    ("bfloat16", "float32", "bfloat16"),
+    ("float32", "float16", "float32"),
+    ("float16", "float32", "float16"),
 )
 SMALL = "family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 64}, stages: 3"
 
@@ -49,7 +55,7 @@ accumulate: {{tf32: true}}
 
 
 def instruction_for(types) -> MmaInstruction:
-    return TF32 if types[0] == "float32" else INSTRUCTIONS[types[0], types[1]]
+    return TF32 if types[:2] == ("float32", "float32") else INSTRUCTIONS[types[0], types[1]]
 
 
 def instructions_of(kernel) -> set[str]:
@@ -59,7 +65,7 @@ def instructions_of(kernel) -> set[str]:
 # When tensor cores are used
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("types", "target", "expected"),
     [
@@ -70,18 +76,24 @@ def instructions_of(kernel) -> set[str]:
         (TYPES[2], "sm_75", set()),
         (TYPES[2], "sm_86", {"mma_m16n8k32_s8"}),
         (TYPES[3], "sm_90", {"mma_m16n8k32_u8_s8"}),
-        (TYPES[4], "sm_86", set()),
+        (TYPES[4], "sm_86", {"mma_m16n8k16_f16"}),
         (TYPES[4], "sm_89", {"mma_m16n8k32_e4m3_as_f16"}),
         (TYPES[5], "sm_120", {"mma_m16n8k32_e5m2_e4m3_as_f16"}),
         (TYPES[6], "sm_75", set()),
         (TYPES[6], "sm_80", {"mma_m16n8k8_tf32"}),
         (TYPES[6], "sm_86", set()),  # as fast on the CUDA cores of an RTX 3090
         (TYPES[6], "sm_90", {"mma_m16n8k8_tf32"}),
+        (TYPES[7], "sm_75", set()),
+        (TYPES[7], "sm_80", {"mma_m16n8k16_bf16"}),
+        (TYPES[8], "sm_86", set()),  # faster on the CUDA cores of an RTX 3090
+        (TYPES[8], "sm_90a", {"mma_m16n8k16_bf16"}),
+        (TYPES[9], "sm_90a", {"mma_m16n8k16_bf16"}),
+        (TYPES[10], "sm_80", {"mma_m16n8k16_bf16"}),
     ],
 )
-def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(planned, types, target, expected):
-    kernel = planned(product_of(types, 1024, 1024, 1024, schedule="", target=target))
-    assert instructions_of(kernel) == expected
+def test_small_types_multiply_on_tensor_cores_unasked_from_the_first_target_that_can(made, types, target, expected):
+    kernels = made(product_of(types, 1024, 1024, 1024, schedule="", target=target)).plan.kernels
+    assert instructions_of(kernels[-1]) == expected
 
 
 @pytest.mark.sampled(4)
@@ -239,7 +251,7 @@ def test_results_are_right_at_any_size_and_layout(prove, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", [*TYPES[:3], TYPES[6]])
+@pytest.mark.parametrize("types", [*TYPES[:3], *TYPES[6:]])
 def test_traced_accesses_match_the_plan(made, types):
     kernel = made(product_of(types, 40, 72, 130))
     trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
@@ -248,9 +260,12 @@ def test_traced_accesses_match_the_plan(made, types):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("types", [*TYPES[:3], TYPES[6]])
+@pytest.mark.parametrize("types", [*TYPES[:3], *TYPES[6:9]])
 def test_every_candidate_tile_is_right(prove, types):
-    for config in tile_configs(instruction_for(types)):
+    instruction = instruction_for(types)
+    for config in tile_configs(instruction):
+        if instruction.split and config.thread_m * config.thread_n >= 128:  # exceeds the registers of a thread
+            continue
         schedule = (
             f"family: gemm, cores: tensor, block: {{m: {config.block_m}, n: {config.block_n}}}, "
             f"step: {{k: {config.block_k}}}, thread: {{m: {config.thread_m}, n: {config.thread_n}}}"
@@ -299,3 +314,50 @@ def test_each_element_is_rounded_to_nearest_with_ties_away_from_zero(made, k_maj
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3), inputs=inputs)
     a = inputs.arrays["A"] if k_major[0] else inputs.arrays["A"].T
     assert (run.outputs["C"] == rounded(np.ascontiguousarray(a))).all()
+
+
+# float32 beside 16 bits, in parts
+
+SPLIT = TYPES[7:]
+
+
+def outputs_of(kernel, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    run = verify(
+        kernel.spec, kernel.source, kernel.manifest, CpuDevice(workers=1, shuffle=3), inputs=Inputs(arrays, {})
+    )
+    return run.outputs["C"].astype(np.float64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", SPLIT)
+def test_a_product_of_an_identity_is_the_other_operand(made, types):
+    words = np.random.default_rng(6).integers(0, 1 << 32, (72, 72), dtype=np.uint32)
+    exponents = words >> np.uint32(23) & np.uint32(0xFF)
+    words = np.where((exponents < 30) | (exponents > 250), words & np.uint32(0x807FFFFF) | np.uint32(0x3F800000), words)
+    half = np.random.default_rng(7).standard_normal((72, 72)).astype(np.float16)
+    drawn = {"float32": words.view(np.float32), "float16": half, "bfloat16": half.astype(np.float32)}
+    kernel = made(product_of((*types[:2], "float32"), 72, 72, 72))
+    identity = np.eye(72).astype(numpy_dtype(DTYPES[types[1]]))
+    a = drawn[types[0]].astype(numpy_dtype(DTYPES[types[0]]))
+    assert (outputs_of(kernel, {"A": a, "B": identity}) == a.astype(np.float64)).all()
+    identity = np.eye(72).astype(numpy_dtype(DTYPES[types[0]]))
+    b = drawn[types[1]].astype(numpy_dtype(DTYPES[types[1]]))
+    assert (outputs_of(kernel, {"A": identity, "B": b}) == b.astype(np.float64)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", SPLIT)
+def test_infinities_and_nan_are_those_of_the_products(made, types):
+    random, special = np.random.default_rng(8), [np.inf, -np.inf, np.nan, 0.0, 1.0, -2.0]
+    a, b = (random.choice([0.5, 1.0, -3.0, 0.0, 1.25], (40, 40)) for _ in range(2))
+    for position in range(40):
+        a[position, random.integers(40)] = random.choice(special)
+        b[random.integers(40), position] = random.choice(special)
+    with np.errstate(invalid="ignore"):
+        expected = (a[:, :, None] * b[None]).sum(axis=1)
+    arrays = {
+        name: values.astype(numpy_dtype(DTYPES[dtype]))
+        for name, values, dtype in zip("AB", (a, b), types[:2], strict=True)
+    }
+    results = outputs_of(made(product_of((*types[:2], "float32"), 40, 40, 40)), arrays)
+    np.testing.assert_array_equal(results, expected)

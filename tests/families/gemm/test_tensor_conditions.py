@@ -22,6 +22,8 @@ TYPES = {
     "float64": ("float64", "float64", "float64"),
     "int8": ("int8", "int8", "int32"),
     "float8": ("float8_e4m3", "float8_e4m3", "float32"),
+    "split A": ("float32", "bfloat16", "float32"),
+    "split B": ("float16", "float32", "float32"),
 }
 
 
@@ -83,7 +85,7 @@ def test_a_triangular_or_banded_sum_is_right(prove, condition, more):
     prove(masked(condition, 72, 80, 88, more=more))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("k_major", [(True, False), (False, True)])
 def test_each_type_and_layout_is_right_at_partial_tiles_and_without_races(prove, types, k_major):

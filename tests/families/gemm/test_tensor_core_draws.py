@@ -20,6 +20,8 @@ OPERANDS = (
     ("uint8", "int8", "int32"),
     ("float32", "float32", "float32"),  # in tf32
     ("float64", "float64", "float64"),
+    ("float32", "bfloat16", "float32"),  # in parts
+    ("float16", "float32", "float32"),
 )
 OUTPUTS = {"float32": ("float32", "float16", "bfloat16"), "int32": ("int32",), "float64": ("float64", "float32")}
 TARGETS = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100", "sm_120")

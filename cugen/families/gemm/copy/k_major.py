@@ -41,7 +41,7 @@ class KMajorPipeline(OperandPipeline):
     def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         if self._is_swizzled:
             k = BitXor(k, self._load_swizzle.index.symbol)
-        return Access(self.tile, self.in_tile(stage, mn, k + self.thread.lane_n), "load")
+        return Access(self.tile, self.in_tile(stage, mn, k + self.lane_k), "load", self.lane_elements)
 
     def matrix_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         row_k, row_mn = (node.index.symbol for node in self._matrix_row)
@@ -60,7 +60,10 @@ class KMajorPipeline(OperandPipeline):
         """Elements of a unit, units that are permuted, and rows with the same permutation; no units: not swizzled."""
         config = self.thread.config
         assert config.mma is not None
-        return (shift_unit(config.mma, is_k_major=True), *swizzle_of(config)) if self.tile.pad == 0 else (1, 0, 1)
+        if self.tile.pad:
+            return 1, 0, 1
+        is_a = self.operand.is_along_m
+        return (shift_unit(config.mma, is_a=is_a, is_k_major=True), *swizzle_of(config, is_a=is_a))
 
     @property
     def _is_swizzled(self) -> bool:

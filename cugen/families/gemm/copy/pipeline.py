@@ -135,8 +135,25 @@ class OperandPipeline:
         return subscripts[-len(self.tile.shape) :]
 
     def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
-        """A lane's load for a tensor-core fragment of four k, the first of them given."""
-        return self.load(stage, k + self.thread.lane_n, mn, 1)
+        """A lane's load for a tensor-core fragment of four k, or of eight that are split, the first of them given: of a
+        pair of these where K is contiguous in the tile."""
+        return self.load(stage, k + self.lane_k, mn, 1)
+
+    @property
+    def lane_k(self) -> Integer:
+        """The first k of a lane, of those that lanes load together."""
+        return 2 * self.thread.lane_n if self.is_split else self.thread.lane_n
+
+    @property
+    def lane_elements(self) -> int:
+        """Elements that a lane loads at once from a K-major tile."""
+        return 2 if self.is_split else 1
+
+    @property
+    def is_split(self) -> bool:
+        """Whether its elements are split in the fragments."""
+        mma = self.thread.config.mma
+        return mma is not None and mma.splits(is_a=self.operand.is_along_m)
 
     def matrix_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         """The row of 16 bytes whose address a lane gives to `ldmatrix`, for matrices from `k` and `mn` of the warp's
@@ -153,7 +170,7 @@ class OperandPipeline:
     def loads_matrices(self) -> bool:
         """Whether fragments are loaded by `ldmatrix`."""
         mma = self.thread.config.mma
-        return mma is not None and mma.loads_matrices(is_k_major=self.is_tile_k_major)
+        return mma is not None and mma.loads_matrices(is_a=self.operand.is_along_m, is_k_major=self.is_tile_k_major)
 
     @cached_property
     def _matrix_row(self) -> tuple[Define, ...]:

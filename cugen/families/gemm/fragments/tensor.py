@@ -9,6 +9,7 @@ from cugen.families.contraction.k_range import KBounds, guarded
 from cugen.families.gemm.copy.pipeline import OperandPipeline
 from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
+from cugen.machine.mma import MmaInstruction
 from cugen.pieces.blocks import define
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import unrolled
@@ -16,9 +17,9 @@ from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comment, Declare, For, If, Index, LoadMatrix, Loop, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Expr, Op, free_indices
-from cugen.spec.types import UINT32
+from cugen.spec.types import UINT32, DType
 
-_ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
+ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
 _K_DISTANCE = 4  # k between consecutive elements of a lane's fragment (PTX ISA, mma.m16n8k4)
 
 
@@ -56,11 +57,15 @@ class TensorFragments:
         self, pipeline: OperandPipeline, offset: Integer, stride: int, halves: int, instruction: Index, count: int
     ) -> TensorFragment:
         elements = self.instruction.a_registers if halves > 1 else self.instruction.b_registers
-        dtype = UINT32 if self.instruction.has_words else pipeline.tile.dtype
+        dtype = self._registers_type(pipeline)
         name = self.thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
         extents = self.config.fragment_buffers, count, elements
         registers = dense_array(name, dtype, extents, "register")
         return TensorFragment(pipeline, offset, stride, halves, elements, registers, instruction, count)
+
+    def _registers_type(self, pipeline: OperandPipeline) -> DType:
+        """The type of a register of a fragment."""
+        return UINT32 if self.instruction.has_words else pipeline.tile.dtype
 
     def declarations(self) -> tuple[Node, ...]:
         return Declare(self._a.registers), Declare(self._b.registers)
@@ -68,28 +73,30 @@ class TensorFragments:
     def load(self, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
         """Loads the fragments of `mma_k`, from `k` of a stage on, into a buffer."""
         for fragment in (self._a, self._b):
-            if fragment.pipeline.loads_matrices:
-                yield self._load_matrices(fragment, stage, k, buffer)
-                if self.instruction.is_rounded:
-                    yield self._round(fragment, buffer)
-                continue
-            loops = [(fragment.instruction, fragment.count)]
-            element, mn = integer(0), fragment.offset + fragment.instruction.symbol * fragment.stride
-            fragment_k = k
-            if (count_k := self.instruction.k // _K_DISTANCE) > 1:
-                u = self.thread.loop_index("u", count_k)
-                loops.append((u, count_k))
-                element, fragment_k = u.symbol * fragment.halves, fragment_k + _K_DISTANCE * u.symbol
-            if fragment.halves > 1:
-                h = self.thread.loop_index("h", fragment.halves)
-                loops.append((h, fragment.halves))
-                element, mn = element + h.symbol, mn + _ROW_DISTANCE * h.symbol
-            register = Access(fragment.registers, (buffer, fragment.instruction.symbol, element), "store")
-            value: Expr = Element.of(fragment.pipeline.mma_load(stage, fragment_k, mn))
-            node: Node = Store(register, _rounded(value) if self.instruction.is_rounded else value)
-            for index, count in reversed(loops):
-                node = unrolled(index, (node,), stop=count)
-            yield node
+            yield from self._load_fragment(fragment, stage, k, buffer)
+
+    def _load_fragment(self, fragment: TensorFragment, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
+        if fragment.pipeline.loads_matrices:
+            yield self._load_matrices(fragment, stage, k, buffer)
+            if self.instruction.is_rounded:
+                yield self._round(fragment, buffer)
+            return
+        loops = [(fragment.instruction, fragment.count)]
+        element, mn = integer(0), fragment.offset + fragment.instruction.symbol * fragment.stride
+        if (count_k := self.instruction.k // _K_DISTANCE) > 1:
+            u = self.thread.loop_index("u", count_k)
+            loops.append((u, count_k))
+            element, k = u.symbol * fragment.halves, k + _K_DISTANCE * u.symbol
+        if fragment.halves > 1:
+            h = self.thread.loop_index("h", fragment.halves)
+            loops.append((h, fragment.halves))
+            element, mn = element + h.symbol, mn + ROW_DISTANCE * h.symbol
+        register = Access(fragment.registers, (buffer, fragment.instruction.symbol, element), "store")
+        value: Expr = Element.of(fragment.pipeline.mma_load(stage, k, mn))
+        node: Node = Store(register, _rounded(value) if self.instruction.is_rounded else value)
+        for index, count in reversed(loops):
+            node = unrolled(index, (node,), stop=count)
+        yield node
 
     def _load_matrices(self, fragment: TensorFragment, stage: Integer, k: Integer, buffer: Integer) -> Node:
         """Loads the fragments of an operand by `ldmatrix`: those of A for one instruction at a time, of B for two."""
@@ -112,24 +119,35 @@ class TensorFragments:
 
     def multiply_accumulate(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
         """The instructions of a warp tile for one `mma_k`; in boundary tiles, those with no masked term."""
-        a, b = self._a, self._b
-        i, j = a.instruction.symbol, b.instruction.symbol
-        (accumulators,) = self.accumulators.arrays
-        mma = Mma(
-            Access(accumulators, (2 * i, 2 * j), "store", 2),
-            Access(accumulators, (2 * i + 1, 2 * j), "store", 2),
-            Access(a.registers, (buffer, i, integer(0)), "load", a.elements),
-            Access(b.registers, (buffer, j, integer(0)), "load", b.elements),
-            self.instruction,
-        )
-        all_terms = _repeated(mma, (self._a, self._b))
         if not self.thread.contraction.conditions:
-            return (all_terms,)
-        bounded, others = self._bounded_fragments()
-        unmasked = If(self._k_bounds().unmasked(self.k_tile + k), (_repeated(mma, others),))
+            return self._products(buffer)
         comment = Comment("no term of the k-tile is masked")
         is_unmasked = self.thread.k_bounds.unmasked(self.k_tile)
-        return (If(is_unmasked, (comment, all_terms), (_repeated(unmasked, bounded),)),)
+        return (If(is_unmasked, (comment, *self._products(buffer)), self._unmasked_products(buffer, k)),)
+
+    def _products(self, buffer: Integer) -> tuple[Node, ...]:
+        return (_repeated(self._mma_of(buffer), (self._a, self._b)),)
+
+    def _unmasked_products(self, buffer: Integer, k: Integer) -> tuple[Node, ...]:
+        bounded, others = self._bounded_fragments()
+        unmasked = If(self._k_bounds().unmasked(self.k_tile + k), (_repeated(self._mma_of(buffer), others),))
+        return (_repeated(unmasked, bounded),)
+
+    def _mma_of(self, buffer: Integer) -> Mma:
+        """The instruction on the fragments of a buffer."""
+        a, b = self._a, self._b
+        return self._mma(
+            Access(a.registers, (buffer, a.instruction.symbol, integer(0)), "load", a.elements),
+            Access(b.registers, (buffer, b.instruction.symbol, integer(0)), "load", b.elements),
+            self.instruction,
+        )
+
+    def _mma(self, a: Access, b: Access, instruction: MmaInstruction) -> Mma:
+        """An instruction on registers of A and B for the accumulators of both loop indices."""
+        (accumulators,) = self.accumulators.arrays
+        i, j = self._a.instruction.symbol, self._b.instruction.symbol
+        upper, lower = (Access(accumulators, (2 * i + half, 2 * j), "store", 2) for half in range(2))
+        return Mma(upper, lower, a, b, instruction)
 
     def masked_terms(self, stage: Integer, k_step: Index, first_k: Integer) -> tuple[Node, ...]:
         """Adds the unmasked terms of those instructions that have masked ones, too, one by one from the tiles of a
@@ -140,7 +158,7 @@ class TensorFragments:
             return ()
         a, b, u = self._a, self._b, thread.loop_index("u", self.instruction.k)
         h, v = thread.loop_index("h", a.halves), thread.loop_index("v", 2)
-        row = define("row", a.offset + a.instruction.symbol * a.stride + _ROW_DISTANCE * h.symbol, lowering)
+        row = define("row", a.offset + a.instruction.symbol * a.stride + ROW_DISTANCE * h.symbol, lowering)
         column = define("column", thread.n_in_tile + b.instruction.symbol * b.stride + v.symbol, lowering)
         m, n, k = row.index.symbol, column.index.symbol, first_k + u.symbol
         elements = {
