@@ -83,13 +83,13 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
 
 def accesses_of(node: Node) -> Iterator[Access]:
     """The accesses of a node, without those of its children."""
-    if (own := _ACCESSES.get(type(node))) is not None:
-        yield from own(node)
+    if (listed := _ACCESSES.get(type(node))) is not None:
+        yield from listed(node)
     for value in values_of(node):
         yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
 
 
 def values_of(node: Node) -> tuple[Expr, ...]:
     """The value expressions that a node prints, without those of its children."""
-    own = _VALUES.get(type(node))
-    return () if own is None else own(node)
+    listed = _VALUES.get(type(node))
+    return () if listed is None else listed(node)
