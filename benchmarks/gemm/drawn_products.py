@@ -176,7 +176,7 @@ def row(opened: Session, variants: list[Variant]) -> dict[str, Any]:
     kernels = {variant: kernel for variant in variants if (kernel := kernel_of(variant)) is not None}
     by_name = {variant.name: kernel for variant, kernel in kernels.items()}
     measured = cold_times(opened, by_name, samples=_SAMPLES, budget_us=_BUDGET_US)
-    times = measured.beside_torch
+    times = measured.with_torch
     launches = kernels[variants[0]].plan.kernels
     return {
         "sizes": variants[0].shape.sizes,

@@ -27,7 +27,7 @@ class ColdTimes:
     absent: str
 
     @property
-    def beside_torch(self) -> Mapping[str, float]:
+    def with_torch(self) -> Mapping[str, float]:
         """The medians. RuntimeError without PyTorch."""
         if self.absent:
             raise RuntimeError(self.absent)

@@ -58,7 +58,7 @@ class Comparison(Generic[AnyCase]):
         """Cold medians of the variants in microseconds, the plan's families, the regret and the ratio."""
         planned = {variant: self.planned(case, variant, opened.capability) for variant in self.variants}
         kernels = {variant: kernel for variant, kernel in planned.items() if kernel is not None}
-        times = cold_times(opened, kernels, case.peer, samples=60, budget_us=1e5).beside_torch
+        times = cold_times(opened, kernels, case.peer, samples=60, budget_us=1e5).with_torch
         plan = self.variants[0]
         return {
             "case": list(vars(case).values()),

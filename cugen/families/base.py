@@ -27,7 +27,8 @@ class Family:
     the statements that another family takes is better. One that `guards_results` takes statements that are partial.
     `prefers_terms` says that a statement's short reductions are faster as the expressions of their terms.
     `elementwise` statements are computed as fast in the kernel of another family that reads their arrays; families that
-    `share_passes` read rows or columns once for all statements over them.
+    `share_passes` read rows or columns once for all statements over them. `predicted_seconds` is the modelled time of a
+    request that it takes.
     `algorithm` divides a statement that `accumulate` allows to be computed otherwise; it is asked before any `split`.
 
     Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
@@ -51,6 +52,7 @@ class Family:
     algorithm: Callable[[Single], Steps | None] | None = None
     elementwise: bool = False
     share_passes: bool = False
+    predicted_seconds: Callable[[Request], float | None] | None = None
 
     def answer(self, request: Request) -> Match | Refusals:
         """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""

@@ -121,13 +121,13 @@ def split(single: Single) -> Steps | None:
     unfused = with_common_indices((single.statement,), context)
     fused = with_fused_dimensions(unfused, context)
     stages = [reductions[0].indices for reductions in collected(fused.statements)]
-    results = prod(map(context.max_extent, single.statement.indices))
-    terms = max(prod(map(context.max_extent, indices)) for indices in stages)
+    results = prod(map(context.planned_extent, single.statement.indices))
+    terms = max(prod(map(context.planned_extent, indices)) for indices in stages)
     parts = min(THREADS_TO_FILL_DEVICE // max(results, 1), terms // MIN_TERMS_PER_PART)
     if terms < MIN_SERIAL_TERMS or parts < MIN_PARTS or single.is_specialised(request):
         return None
     steps = ReductionSplitter(unfused[0], context, stages, fused.origins, parts, is_open=True).steps()
-    longest = max(context.max_extent(index) for indices in stages for index in indices)
+    longest = max(context.planned_extent(index) for indices in stages for index in indices)
     if longest >= parts // 2 or single.is_specialised(first_request(single, steps)):
         return steps
     # Parts of one index leave the device idle.

@@ -87,7 +87,8 @@ class Context:
     @cached_property
     def _typical_ranges(self) -> dict[sympy.Symbol, Range]:
         defaults = {self.symbols[p.name]: p.default for p in self.spec.params if p.is_dynamic and p.default is not None}
-        return {name: known if (d := defaults.get(name)) is None else (d, d) for name, known in self.ranges.items()}
+        typical = {name: (max(default, 1),) * 2 for name, default in defaults.items()}  # nothing is planned for a 0
+        return {name: typical.get(name, known) for name, known in self.ranges.items()}
 
     def static_extent(self, index: Index) -> int | None:
         """The extent, if it is fixed."""

@@ -116,6 +116,11 @@ class ColumnKernel(StagedKernel):
         lane = vector_lane(self.config.width, self.lowering)
         return (unrolled(lane, body(lane.symbol)),)
 
+    def stage_scope(self) -> Scope:
+        if self.config.width == 1:
+            self.remember_results(self.scope)
+        return self.scope
+
     def loops(self, stage: Stage, scope: Scope) -> None:
         """The longest index is distributed over threads along y; the innermost loop is over rows of the columns."""
         index, config = self.next_index(stage), self.config
@@ -198,7 +203,6 @@ class ColumnKernel(StagedKernel):
         """The statements with the results; vector stores follow the loop over the thread's columns."""
         lowering, width, scope = self.lowering, self.config.width, self.stage_scope()
         if width == 1:
-            self.remember_results(scope)
             lower_statements(self.request, lowering, scope)
             return tuple(scope.nodes)
         first = lowering.symbols[self.along]

@@ -264,12 +264,13 @@ class ReductionProblem:
         return (main, *aligned)
 
     def realigned_reads(self, stage: Stage, width: int, starts: Mapping[str, Integer]) -> tuple[Read, ...]:
-        """The reads of narrow elements that are aligned at multiples of `width` along the fastest index, in rows whose
-        vectors start elsewhere: two aligned vectors have the elements of one. Single loads of lanes that are a vector
-        apart are in as many lines as vectors, for an element each.
+        """The reads of narrow elements, or of wider ones than the main read's, that are aligned at multiples of `width`
+        along the fastest index, in rows whose vectors start elsewhere: two aligned vectors have the elements of one.
+        Single loads of lanes that are a vector apart are in as many lines as vectors, for an element each.
 
         starts: of chunks, by the names of their indices."""
         along, served = stage.fastest.name, self.vector_reads(stage, width)
+        main_bytes = self.arrays[served[0].array].dtype.bytes
         if not FUNNEL_SHIFTS.is_on(self.request.target) or stage.packed is not None:
             return ()
         if any(reduction.where is not None for reduction in stage.reductions):
@@ -279,7 +280,8 @@ class ReductionProblem:
             array, subscripts = self.arrays[read.array], read.subscripts
             if array.space not in ADDRESSED or read.boundary is not None or any(map(is_computed, subscripts)):
                 return False
-            if array.dtype.bytes > MAX_NARROW_BYTES or not WORD_BYTES <= array.dtype.bytes * width <= MAX_ACCESS_BYTES:
+            has_words = MAX_NARROW_BYTES < array.dtype.bytes <= main_bytes
+            if has_words or not WORD_BYTES <= array.dtype.bytes * width <= MAX_ACCESS_BYTES:
                 return False
             names = {name: symbol(name) for sub in subscripts for name in free_indices(sub)}
             symbols = {**self.context.symbols, **names, **starts, along: integer(0)}

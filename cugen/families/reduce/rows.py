@@ -46,7 +46,7 @@ class RowConfig:
 
 def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     """The vector width along a row. Vectors may start at any element of the row, after a scalar head, where accesses
-    would otherwise be narrower than eight bytes."""
+    would otherwise be narrower than eight bytes; of the widest elements they have as many as one access moves."""
     along = stage.fastest.name
     reads = problem.wide_reads(stage, along)
     if not reads:
@@ -63,8 +63,8 @@ def row_width(problem: ReductionProblem, stage: Stage) -> Width:
     array = problem.arrays[main.array]
     if any(map(is_computed, main.subscripts)):
         return width
-    count = MAX_ACCESS_BYTES // array.dtype.bytes
-    is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "texture"
+    count = MAX_ACCESS_BYTES // max(problem.arrays[read.array].dtype.bytes for read in reads)
+    is_wide = count == width.count or width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "texture"
     if is_wide or problem.context.max_extent(stage.fastest) < MIN_PEELED_ROW_VECTORS * count:
         return width
     return Width(count, f"rows of {array.name} are not aligned to {count} elements: a scalar head precedes the vectors")

@@ -154,13 +154,16 @@ class RowPasses:
             root.nodes += self._declarations(reduction, accumulator)
         append_section(root, "accumulators")
         start = len(root.nodes)
+        # What straight-line code of single elements computes is known in the code of all other levels.
+        in_branches = self.config.width.count == 1 and len(levels) > 1
         for level in order:
             row_pass = level.passes[number]
             for expr in row_pass.cached:
                 root.nodes += self.buffers.allocate(level, expr)
             if self._has_work(level, number):
                 lowering.prepare(self._values(row_pass))
-                for segment in segments(level, self.config.stride, self.shortest - self.indexing.uncovered):
+                shortest = self.shortest - self.indexing.uncovered
+                for segment in segments(level, self.config.stride, shortest, in_branches=in_branches):
                     of_level = {r: a for r, a in accumulators.items() if level.is_cached or r not in self.online}
                     self._segment(row_pass, of_level, segment)
                     segment_sections.append(SectionGroup("segment", tuple(root.nodes[start:])))

@@ -138,7 +138,7 @@ def _longest_walk(request: Request, config: StagedConfig, staged: tuple[str, ...
         nested = (node for reduction in reductions for node in walk(reduction.body) if isinstance(node, Reduce))
         if any(index.name not in free_indices(node) for node in nested):
             continue  # a result that each term needs
-        extent = request.context.max_extent(index)
+        extent = request.context.planned_extent(index)
         longest = extent - 1
         if config.slices > 1:  # the last tile may leave slices idle
             longest = min(longest, max(extent // MIN_SLICED_TILES, MIN_SLICE * config.slices))
@@ -165,7 +165,11 @@ def _with_even_tiles(request: Request, config: StagedConfig, staged: tuple[str, 
     """The config with the tiles of its walk shortened so that slices are idle in the last as little as possible,
     whatever the extent."""
     assert config.walk is not None
-    extent, multiple, longest = request.context.max_extent(config.walk.index), config.slices * UNROLL, config.walk.step
+    extent, multiple, longest = (
+        request.context.planned_extent(config.walk.index),
+        config.slices * UNROLL,
+        config.walk.step,
+    )
     is_even = config.slices == 1 or has_slices_in_warps(config)
     if is_even or longest % multiple or extent % longest == 0:
         return config
@@ -296,7 +300,7 @@ def _loaded_bytes(request: Request, config: StagedConfig) -> float:
 
 def _is_modest(request: Request, config: StagedConfig) -> bool:
     """Whether a larger block leaves enough blocks for the device, and room for several on a multiprocessor."""
-    extents = {index.name: request.context.max_extent(index) for index in config.order}
+    extents = {index.name: request.context.planned_extent(index) for index in config.order}
     blocks = math.prod(-(-extent // config.span(name)) for name, extent in extents.items())
     return blocks >= MIN_BLOCKS and shared_bytes(request, config) <= MAX_SHARED_BYTES
 
@@ -314,7 +318,7 @@ def _sizes(request: Request, order: tuple[spec.Index, ...]) -> Iterator[tuple[di
         yield threads, outputs
         return
     along = names[: len(AXES)]
-    limits = [-(-request.context.max_extent(index) // threads.get(index.name, 1)) for index in order[: len(AXES)]]
+    limits = [-(-request.context.planned_extent(index) // threads.get(index.name, 1)) for index in order[: len(AXES)]]
     choices = [[n for n in (1, 2, 4, 8) if n == 1 or n <= limit] for limit in limits]
     for counts in sorted(itertools.product(*choices), key=lambda counts: (math.prod(counts), counts)):
         if math.prod(counts) <= MAX_OUTPUTS:

@@ -85,7 +85,7 @@ def is_nested_faster(request: Request, order: tuple[spec.Index, ...], threads: i
         return False
     device, body = PLANNING_DEVICE, _Body(request, walk, operands)
     lanes = device.sms * SCHEDULERS * WARP_SIZE
-    pairs = math.prod(map(request.context.max_extent, (*outputs, *walk.reductions[0].indices)))
+    pairs = math.prod(map(request.context.planned_extent, (*outputs, *walk.reductions[0].indices)))
     clock = device.peak("float32") / (2 * lanes)
     moved = 2 * sum(node.dtype.bytes for node in dict.fromkeys(nested))
     hoisted = pairs * (body.operations / (lanes * GEMM_EFFICIENCY) + moved * clock / device.bandwidth)
@@ -110,7 +110,7 @@ def _costs(request: Request, order: tuple[spec.Index, ...], threads: int, walk: 
     words = _register_words(walk, operands)
     largest = max(OPERAND_WORDS // max(words, 1), 1) if _in_registers(walk, order[0].name, operands) else 1
     is_sliced = len(order) < len(AXES) and not any(reduction.is_position for reduction in walk.reductions)
-    max_slices = min(MAX_SLICES, request.context.max_extent(walk.index) // UNROLL) if is_sliced else 1
+    max_slices = min(MAX_SLICES, request.context.planned_extent(walk.index) // UNROLL) if is_sliced else 1
     body = _Body(request, walk, operands)
     choices = dict.fromkeys(
         ThreadTile(n, max(min(size // width, max_slices), 1), width)
@@ -126,7 +126,7 @@ def _costs(request: Request, order: tuple[spec.Index, ...], threads: int, walk: 
 def _widths(request: Request, order: tuple[spec.Index, ...], outputs: int, size: int) -> Iterator[int]:
     """Threads along the contiguous index in blocks of up to `size`: powers of two, and what gives each multiprocessor
     the same number of blocks."""
-    extent, *others = map(request.context.max_extent, order)
+    extent, *others = map(request.context.planned_extent, order)
     width = size
     while width >= MIN_LANES:
         yield width
@@ -198,7 +198,7 @@ class _Body:
             self.loads += trips if free_indices(expr) - self._outputs and expr not in self._operands else 0
             return
         if isinstance(expr, Reduce):
-            trips *= math.prod(map(self.request.context.max_extent, expr.indices))
+            trips *= math.prod(map(self.request.context.planned_extent, expr.indices))
             self.operations += trips * _of_sum(expr)
         if isinstance(expr, Op | Select):
             self.operations += trips * _instructions(expr)
@@ -208,7 +208,7 @@ class _Body:
     def cost(self, order: tuple[spec.Index, ...], tile: ThreadTile) -> float | None:
         """The cycles in which the busiest multiprocessor issues its instructions, as many times as too few independent
         ones leave it idle; None if no block fits."""
-        extent, target, device = self.request.context.max_extent, self.request.target, PLANNING_DEVICE
+        extent, target, device = self.request.context.planned_extent, self.request.target, PLANNING_DEVICE
         terms = math.prod(map(extent, self.walk.reductions[0].indices))
         partials = len(self.walk.reductions) if tile.slices > 1 else 0
         registers = min(OTHER_REGISTERS + self.words * tile.outputs, target.registers_per_thread)

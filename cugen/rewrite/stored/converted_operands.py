@@ -111,9 +111,10 @@ def _count(reduction: Reduce, operands: Sequence[Expr]) -> Reduce:
 
 
 def _matrix(value: Expr, indices: tuple[Index, ...], dtype: DType, single: Single, taken: set[str]) -> Temporary:
-    read = next(node for node in walk(value) if isinstance(node, Read))
-    name = fresh(f"{read.array}_{dtype.name}", taken)
-    what = f"{read.array} in a type that tensor cores take, which holds its numbers, for: {single.statement.text}"
+    arrays = (node.array for node in walk(value) if isinstance(node, Read))
+    operand = next(arrays, f"{single.statement.target}_operand")
+    name = fresh(f"{operand}_{dtype.name}", taken)
+    what = f"{operand} in a type that tensor cores take, which holds its numbers, for: {single.statement.text}"
     matrix = temporary(name, indices, value, what, single.statement, is_stored=True)
     return replace(matrix, array=replace(matrix.array, dtype=dtype))
 

@@ -8,15 +8,16 @@ so that no operand is copied, as its K is one index. A sum has no more roundings
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf, prod
 
 from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.sums.factors import factors_of
 from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, MIN_MULTIPLY_ADDS, steps_of, temporary
-from cugen.spec.expressions import Expr, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Expr, Index, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Array, Schedule
 from cugen.spec.rewriting import replaced
 
@@ -42,11 +43,19 @@ def with_batched_parts(single: Single, takes: Callable[[Request], bool], stored:
     for batch in sorted(reduction.indices, key=extent):
         others = tuple(index for index in reduction.indices if index is not batch)
         size = prod(map(extent, (batch, *outputs))) * reduction.dtype.bytes
+        if _has_factor_of_parts(reduction, batch, others):
+            continue
         if extent(batch) > 1 and size < limit and prod(map(extent, others)) >= _MIN_TERMS:
             steps = _steps(single, reduction, batch.name)
             if takes(_first_request(single, steps)):
                 return steps
     return None
+
+
+def _has_factor_of_parts(reduction: Reduce, batch: Index, others: Sequence[Index]) -> bool:
+    """Whether a factor is the same for all terms of a part, each of which would be multiplied by it."""
+    names = {index.name for index in others}
+    return any(batch.name in factor.indices and not factor.indices & names for factor in factors_of(reduction.body))
 
 
 def _steps(single: Single, reduction: Reduce, name: str) -> Steps:

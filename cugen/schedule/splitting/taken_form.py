@@ -15,6 +15,7 @@ from cugen.rewrite.stored.unpacked_operands import with_unpacked_operand
 from cugen.rewrite.sums.grouped_sums import with_grouped_sums
 from cugen.rewrite.sums.row_terms import RowTerms, with_row_terms
 from cugen.schedule.runs import group
+from cugen.schedule.splitting.batched_ranges import with_batched_ranges
 from cugen.schedule.splitting.dimensions import with_taken_dimensions
 from cugen.schedule.splitting.hoisting import keeps_nested, with_hoisted_reductions, with_stored_reductions
 from cugen.schedule.splitting.inlining import with_inlined_operands, with_inlined_runs, with_maps_in_epilogues
@@ -31,7 +32,8 @@ def with_taken_form(spec: Spec) -> Spec:
     products = _with_grouped_sums(_with_products_of_all_matrices(with_separate_loops(spec)))
     windows = with_separable_windows(_with_row_terms(products), is_placed)
     separate = with_unrolled_stored_reductions(_with_unpacked_operands(with_hoisted_reductions(windows)))
-    return with_inlined_runs(with_maps_in_epilogues(with_inlined_operands(with_taken_dimensions(separate))))
+    operands = with_inlined_operands(with_taken_dimensions(separate))
+    return with_batched_ranges(with_inlined_runs(with_maps_in_epilogues(operands)))
 
 
 def _with_products_of_all_matrices(spec: Spec) -> Spec:

@@ -63,6 +63,12 @@ def test_blocks_of_channels_read_longer_runs_where_enough_are_left(planned, imag
     assert kernel.block == block
 
 
+@pytest.mark.parametrize("n", [4000, 4001, "dynamic"])
+def test_later_reductions_of_a_column_take_the_results_of_earlier_ones(planned, n):
+    kernel = planned(columns(1025, n, "var(x[i, j], i)"))
+    assert sum(a.array.name == "x" for a in accesses(kernel.body)) == 2
+
+
 def test_threads_and_rows_follow_the_tunables(planned):
     kernel = planned(columns(300, 512, schedule=", threads: 16, rows: 4, vector: 2"))
     assert kernel.block == (16, 4, 1)

@@ -102,3 +102,20 @@ def test_rows_of_any_length_are_right(count, rows):
     assert "funnel_shift(v" in kernel.source
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), params={"K": count})
     assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+@pytest.mark.parametrize(
+    ("row", "shared", "width"),
+    [("int8", "float16", 8), ("int8", "float32", 4), ("bfloat16", "float32", 4), ("float32", "float64", 2)],
+)
+def test_wider_elements_that_all_rows_share_are_loaded_in_vectors(row, shared, width):
+    text = product(3001, row).replace(f"w: {{shape: [K], dtype: {row}}}", f"w: {{shape: [K], dtype: {shared}}}")
+    assert loads(text)[width] == 2 * loads(text, "x")[width] >= 2
+    (spec,) = load_text(text.replace("M: 4000", "M: 17"))
+    kernel = generate(spec, analysis=False)
+    assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True)).verification.passed
+
+
+def test_rows_that_begin_where_vectors_may_have_no_head_for_wider_elements_of_another_array():
+    text = product(4096, "int8").replace("w: {shape: [K], dtype: int8}", "w: {shape: [K], dtype: float32}")
+    assert loads(text) == loads(text, "x") == Counter({4: loads(text)[4]})

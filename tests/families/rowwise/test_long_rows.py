@@ -85,6 +85,14 @@ def test_rows_in_registers_and_in_shared_memory(prove, statements, registers):
         prove(rows(3, n, statements, schedule=SHORT_REGISTERS % registers))
 
 
+@pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
+def test_a_single_element_in_registers_is_not_taken_for_those_elsewhere(prove, statements):
+    prove(rows(5, 9, statements, schedule="family: rowwise, threads: 1, registers: 8"), sanitize=True)
+    text = rows(5, "{range: [1, 1000], default: 1}", statements)
+    for n in (1, 9):
+        prove(text, {"N": n}, sanitize=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])

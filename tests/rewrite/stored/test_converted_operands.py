@@ -288,6 +288,18 @@ def test_counts_of_conditions_are_right(value, dtype, result, sizes, without_min
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
+def test_conditions_on_indices_alone_are_counted_like_those_on_elements() -> None:
+    text = "indices: {%s}\narrays: {y: {shape: [M, N], dtype: int32}}\ncompute: y[m, n] = sum(%s, k)\n"
+    head = "cugen: 1\nkernel: f\nparams: {M: 2048, N: 2048, K: 2048}\n"
+    (spec,) = load_text(head + text % ("k: K", "m % 7 <= k % 5 and n % 3 < k % 11"))
+    assert on_tensor_cores(spec)
+    (windows,) = load_text(head.replace("2048", "dynamic") + text % ("k: 9", "m + k // 3 < M and n + k % 3 < N"))
+    kernel = generate(windows, analysis=False)
+    sizes = {"M": 41, "N": 37, "K": 1}
+    run = verify(windows, kernel.source, kernel.manifest, CpuDevice(sanitize=True), params=sizes)
+    assert run.verification.passed
+
+
 def test_a_product_of_converted_operands_has_copies_that_tma_reads():
     (spec,) = load_text("""
 cugen: 1

@@ -68,3 +68,20 @@ def test_parts_give_the_results_of_their_sum(monkeypatch, a: str, b: str, dtype:
     monkeypatch.setattr(batched_parts, "MIN_MULTIPLY_ADDS", 1)
     kernel = kernel_of("B: 3, M: 41, N: 24, K: 72", a, b, dtype, target, result)
     assert verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_parts_are_not_those_of_an_index_by_which_all_of_their_terms_have_the_same_factor() -> None:
+    """As of a tensor times a Khatri-Rao product, whose GEMM would multiply each term by it."""
+    (spec,) = load_text("""
+cugen: 1
+kernel: f
+target: sm_90a
+params: {I: 300, J: 301, K: 303, R: 16}
+arrays:
+  x: {shape: [I, J, K], dtype: float32}
+  b: {shape: [J, R], dtype: float32}
+  c: {shape: [K, R], dtype: float32}
+  y: {shape: [I, R], dtype: float32}
+compute: y[i, r] = sum(x[i, j, k] * b[j, r] * c[k, r], j, k)
+""")
+    assert families(generate(spec, analysis=False)) == ["map", "gemm"]

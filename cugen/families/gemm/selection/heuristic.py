@@ -81,13 +81,13 @@ def _has_long_k(contraction: Contraction, config: TileConfig) -> bool:
 
 def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
     """The config to take of pairs (predicted seconds, config) in order of preference. Split-K and stream-K must be
-    faster than the best config without them by a margin. On tensor cores clusters are taken where there are some, unless
-    the workspace is faster by a margin, too: the model of its partial sums is only an upper bound."""
+    faster than the best config without them by a margin. On tensor cores clusters are taken where there are some,
+    unless the workspace is faster by a margin, too: the model of its partial sums is only an upper bound."""
     unsplit = [pair for pair in ranked if not pair[1].splits_tiles]
     split = [pair for pair in ranked if pair[1].splits_tiles]
     in_clusters = min((seconds for seconds, config in split if config.uses_cluster), default=math.inf)
     if unsplit and in_clusters < math.inf:
-        split = [pair for pair in split if _may_pay_beside_clusters(*pair, in_clusters)]
+        split = [pair for pair in split if _may_replace_clusters(*pair, in_clusters)]
     even = [pair for pair in split if not (pair[1].uses_cluster and pair[1].split_k in _UNEVEN_CLUSTER_SIZES)]
     split = even or split
     if not unsplit or not split:
@@ -100,7 +100,7 @@ def pick(ranked: list[tuple[float, TileConfig]]) -> TileConfig:
     return split_config if split_seconds * speedup < unsplit_seconds else unsplit_config
 
 
-def _may_pay_beside_clusters(seconds: float, config: TileConfig, in_clusters: float) -> bool:
+def _may_replace_clusters(seconds: float, config: TileConfig, in_clusters: float) -> bool:
     is_in_workspace = config.uses_tensor_cores and not config.uses_cluster
     return not is_in_workspace or seconds * _MIN_TENSOR_WORKSPACE_SPEEDUP < in_clusters
 

@@ -255,4 +255,5 @@ FAMILY = Family(
     match=match,
     tunables=TUNABLES,
     split=split,
+    predicted_seconds=predicted_seconds,
 )

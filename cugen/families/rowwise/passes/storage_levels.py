@@ -64,8 +64,9 @@ class Segment:
         return self.level.is_cached and self.count == 1 and not self.is_guarded
 
 
-def segments(level: StorageLevel, stride: int, shortest: int) -> Iterator[Segment]:
-    """The level's full slots and those that need a guard, for rows of at least `shortest` elements."""
+def segments(level: StorageLevel, stride: int, shortest: int, *, in_branches: bool = False) -> Iterator[Segment]:
+    """The level's full slots and those that need a guard, for rows of at least `shortest` elements; `in_branches`, a
+    single slot has one in any case."""
     if level.storage == Storage.EDGES:
         yield Segment(level, 0, 1, is_guarded=True)
         return
@@ -74,7 +75,7 @@ def segments(level: StorageLevel, stride: int, shortest: int) -> Iterator[Segmen
         return
     full = max(min(shortest // stride - level.start, level.slots), 0)
     if full == level.slots or (full < 2 and level.slots > 1) or full == 0:
-        yield Segment(level, 0, level.slots, is_guarded=full < level.slots)
+        yield Segment(level, 0, level.slots, is_guarded=full < level.slots or (in_branches and level.slots == 1))
         return
     yield Segment(level, 0, full, is_guarded=False)
     yield Segment(level, full, level.slots, is_guarded=True)

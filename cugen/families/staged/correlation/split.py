@@ -37,8 +37,8 @@ def split(single: Single) -> Steps | None:
         return None
     threads = threads_of(request, correlation, order, OUTPUTS_PER_THREAD)
     spans = (threads.get(index.name, 1) * (OUTPUTS_PER_THREAD if index == order[0] else 1) for index in order)
-    blocks = math.prod(-(-max(context.max_extent(i), 1) // span) for i, span in zip(order, spans, strict=True))
-    terms = math.prod(map(context.max_extent, correlation.indices))
+    blocks = math.prod(-(-max(context.planned_extent(i), 1) // span) for i, span in zip(order, spans, strict=True))
+    terms = math.prod(map(context.planned_extent, correlation.indices))
     parts = min(BLOCKS_PER_SM * PLANNING_DEVICE.sms // blocks, terms // MIN_TERMS_PER_PART)
     if parts < MIN_PARTS or (single.is_specialised(request) and single.first_family(request) != NAME):
         return None
