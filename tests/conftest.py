@@ -62,7 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # The default lane's runs on the CPU device are short: optimising takes longer than it saves. Commands that tests
     # start, and all tests in CI, whose profile is `full`, build kernels as users do.
     if config.getoption("markexpr") == "not slow" and not config.getoption("--hypothesis-profile"):
-        build._FLAGS[build.Kind.FAST] = ("-Og", *build._FLAGS[build.Kind.FAST][1:])
+        for kind in (build.Kind.FAST, build.Kind.SANITIZED):
+            build._FLAGS[kind] = ("-Og", *build._FLAGS[kind][1:])
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from cugen.spec import c_names
 
@@ -14,6 +15,15 @@ def is_origin(name: str) -> bool:
     """Whether the name is that of the origin of a tile or a vector, such as `k0`, `next_first` or `warp_m`, which is
     the first term of a sum."""
     return _ORIGIN.search(name) is not None
+
+
+@lru_cache(maxsize=4096)  # one file is planned several times, with the same names
+def _identifier(name_hint: str) -> tuple[str, bool]:
+    """`name_hint` as a C identifier, and whether C, its headers or cugen reserve that."""
+    base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name_hint) or "v"
+    if not _IDENTIFIER.fullmatch(base) or base.startswith("__") or re.match(r"_[A-Z]", base):
+        base = "v" + base
+    return base, c_names.is_taken(base)
 
 
 class Names:
@@ -40,11 +50,9 @@ class Names:
 
     def allocate(self, name_hint: str) -> str:
         """`name_hint` itself if it is free, else followed by an underscore or the first free number."""
-        base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name_hint) or "v"
-        if not _IDENTIFIER.fullmatch(base) or base.startswith("__") or re.match(r"_[A-Z]", base):
-            base = "v" + base
+        base, is_reserved = _identifier(name_hint)
         is_hidden = self._parent is not None and c_names.may_be_hidden(base)
-        candidates = [base] if is_hidden or not c_names.is_taken(base) else []
+        candidates = [base] if is_hidden or not is_reserved else []
         candidates.append(base + "_")
         name = next((c for c in candidates if not self._is_taken(c)), "")
         number = 2

@@ -180,17 +180,3 @@ PipelineNode = (
     | AwaitWgmmas
     | Wgmma
 )
-
-
-def pipeline_accesses(node: object) -> tuple[Access, ...]:
-    """The accesses of a statement of this module; none of any other."""
-    match node:
-        case InitBarrier() | ArriveBarrier() | AwaitBarrier():
-            return (node.barrier,)
-        case TensorLoad():
-            return node.target, node.source, node.barrier
-        case TensorStore():
-            return node.target, node.source
-        case Wgmma():
-            return node.acc_upper, node.acc_lower, node.a, node.b
-    return ()

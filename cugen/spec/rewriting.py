@@ -41,8 +41,8 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return replace(expr, subscripts=after[: len(subscripts)], exact=divisions)
         case Sample():
             return replace(expr, coordinates=after)
-        case Op():
-            return replace(expr, args=after)
+        case Op(name=name, dtype=dtype, span=span):
+            return Op(name, after, dtype, span)
         case Select():
             condition, then, orelse = after
             return replace(expr, condition=condition, then=then, orelse=orelse)

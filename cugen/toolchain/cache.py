@@ -219,17 +219,18 @@ def _file_hash(path: Path) -> str:
 
 
 def _folder_hash(path: Path) -> list[tuple[str, str]]:
-    files = sorted(file for file in path.rglob("*") if file.is_file())
-    return [(file.relative_to(path).as_posix(), _known_hash(file, _state(file))) for file in files]
+    paths = sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    files = filter(os.path.isfile, paths)
+    return [(os.path.relpath(file, path).replace(os.sep, "/"), _known_hash(file, _state(file))) for file in files]
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def _state(file: str) -> tuple[int, ...]:
     """What changes with a file's content."""
-    status = path.stat()
+    status = os.stat(file)
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 @lru_cache(maxsize=1024)
-def _known_hash(path: Path, _state: tuple[int, ...]) -> str:
+def _known_hash(file: str, _state: tuple[int, ...]) -> str:
     """The hash of a file that many builds include."""
-    return _file_hash(path)
+    return _file_hash(Path(file))

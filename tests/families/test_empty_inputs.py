@@ -35,7 +35,7 @@ compute: {PLANES}
 """
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("width", [0, 1, 7])
 @pytest.mark.parametrize("family", ["direct", "map", "stencil"])
 @pytest.mark.parametrize("boundary", FOLDS)

@@ -104,7 +104,7 @@ def kernel_of(text: str) -> Kernel:
     return generate(spec, analysis=False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("text", "family"),
     [

@@ -107,7 +107,7 @@ def test_partial_results_of_two_indices_fill_the_device_where_parts_of_one_do_no
     assert all("_parts[i, l] = " in text or "_parts[j, l] = " in text or "_parts[i, j] = " in text for text in partial)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", TRIPLE_VALUES)
 def test_results_from_partial_results_of_two_indices_are_right(name: str, dtype: str) -> None:

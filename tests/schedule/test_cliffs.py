@@ -503,7 +503,7 @@ def test_a_block_of_short_rows_moves_enough_bytes_to_outlast_its_start(length, s
     assert passes(spec_of(f"M: 4099, N: {length}", "x [M, N]; y [M, N]", statement))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("outer", "length", "columns", "block"),
     [(197152, 8, 4, (1, 8, 16)), (197152, 64, 3, (4, 1, 32)), (16384, 256, 2, (1, 32, 4))],

@@ -42,7 +42,7 @@ compute: y[q, i] = x[i - d[q]]
 """
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("boundary", ["wrap", "clamp", "zero"])
 def test_subscripts_of_a_table_of_any_type_are_right(boundary: str, dtype: str) -> None:

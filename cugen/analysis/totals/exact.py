@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from math import gcd, lcm, prod
 from typing import Any
@@ -383,9 +384,14 @@ class _LaunchCount:
             result.ideal_sectors += pattern.warps * ideal_sectors
 
 
+@cache
+def _multipliers(count: int) -> Numbers:
+    return np.random.default_rng(0).integers(1, 1 << 62, count)
+
+
 def _equal_rows(rows: Numbers) -> list[Numbers]:
     """The positions of each set of equal rows, ascending."""
-    keys = rows @ np.random.default_rng(0).integers(1, 1 << 62, rows.shape[1])  # hashes, modulo 2^64
+    keys = rows @ _multipliers(rows.shape[1])  # hashes, modulo 2^64
     _, first, inverse, sizes = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     if np.array_equal(rows, rows[first][inverse]):
         return np.split(np.argsort(inverse, kind="stable"), np.cumsum(sizes)[:-1]) if len(rows) else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import accumulate
 from operator import mul
 
@@ -31,6 +32,12 @@ from cugen.plan.symbols import (
 # C operator precedence of index expressions.
 _ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
 _BUILTINS = ("blockIdx.", "threadIdx.")
+
+
+@lru_cache(maxsize=4096)
+def _text(expr: Integer) -> str:
+    """The text by which terms are ordered."""
+    return str(expr)
 
 
 @dataclass
@@ -103,6 +110,10 @@ class IntegerPrinter:
 
     def _grows_wide(self, total: Integer) -> bool:
         """Whether a partial sum, in the order of printing, can overflow 32 bits."""
+        ranges = [bounds(term, self.ranges) for term in total.args]
+        lowest, highest = sum(min(low, 0) for low, _ in ranges), sum(max(high, 0) for _, high in ranges)
+        if INT32_MIN <= lowest and highest <= INT32_MAX:  # in no order
+            return False
         return any(map(self.is_wide, accumulate(sorted(total.args, key=self._term_key))))
 
     def comparison(self, term: Comparison) -> str:
@@ -277,7 +288,7 @@ class IntegerPrinter:
             kind = 3
         else:
             kind = 3 if term.name not in self.params else 4
-        return (1 if negative else 0, kind, self._latest(term), str(term))
+        return (1 if negative else 0, kind, self._latest(term), _text(term))
 
     def _latest(self, term: Integer) -> int:
         """Position of the term's innermost index."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import (
@@ -27,20 +28,51 @@ from cugen.plan.nodes import (
     Store,
     StoreMatrix,
 )
-from cugen.plan.pipeline_nodes import pipeline_accesses
+from cugen.plan.pipeline_nodes import ArriveBarrier, AwaitBarrier, InitBarrier, TensorLoad, TensorStore, Wgmma
 from cugen.spec.expressions import Expr, walk
+
+# By type, since planning looks at each node many times. Other nodes have no accesses or values of their own.
+_ACCESSES: dict[type[Any], Callable[[Any], tuple[Access, ...]]] = {
+    **dict.fromkeys(
+        (Load, Store, Accumulate, AtomicAdd, LoadBlockId, ReleaseFlag, AcquireSpinWait), lambda node: (node.access,)
+    ),
+    **dict.fromkeys((LoadMatrix, ConvertFragment), lambda node: (node.target, node.source)),
+    StoreMatrix: lambda node: (node.target,),
+    **dict.fromkeys((Mma, Wgmma), lambda node: (node.acc_upper, node.acc_lower, node.a, node.b)),
+    **dict.fromkeys((FetchBlockId, CountArrival), lambda node: (node.target, node.counter)),
+    Copy: lambda node: (node.source, node.target),
+    **dict.fromkeys((InitBarrier, ArriveBarrier, AwaitBarrier), lambda node: (node.barrier,)),
+    TensorLoad: lambda node: (node.target, node.source, node.barrier),
+    TensorStore: lambda node: (node.target, node.source),
+}
+
+
+def _of_load(node: Load) -> tuple[Expr, ...]:
+    coordinates = node.access.coordinates
+    return coordinates if node.otherwise is None else (*coordinates, node.otherwise)
+
+
+_VALUES: dict[type[Any], Callable[[Any], tuple[Expr, ...]]] = {
+    Let: lambda node: () if node.value is None else (node.value,),
+    Load: _of_load,
+    **dict.fromkeys((Store, Assign, Accumulate, AtomicAdd, ReleaseFlag, AcquireSpinWait), lambda node: (node.value,)),
+    StoreMatrix: lambda node: node.vectors,
+    If: lambda node: () if isinstance(node.condition, Guard) else (node.condition,),
+}
 
 
 def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
     """All nodes in source order, parents first."""
-    for node in nodes:
+    pending = [*reversed(nodes)]
+    while pending:
+        node = pending.pop()
         yield node
         match node:
             case For():
-                yield from walk_nodes(node.body)
+                pending.extend(reversed(node.body))
             case If():
-                yield from walk_nodes(node.then)
-                yield from walk_nodes(node.orelse)
+                pending.extend(reversed(node.orelse))
+                pending.extend(reversed(node.then))
 
 
 def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
@@ -51,41 +83,13 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
 
 def accesses_of(node: Node) -> Iterator[Access]:
     """The accesses of a node, without those of its children."""
-    match node:
-        case Load() | Store() | Accumulate() | AtomicAdd() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
-            yield node.access
-        case LoadMatrix() | ConvertFragment():
-            yield node.target
-            yield node.source
-        case StoreMatrix():
-            yield node.target
-        case Mma():
-            yield from (node.acc_upper, node.acc_lower, node.a, node.b)
-        case FetchBlockId() | CountArrival():
-            yield node.target
-            yield node.counter
-        case Copy():
-            yield node.source
-            yield node.target
-        case _:
-            yield from pipeline_accesses(node)
+    if (listed := _ACCESSES.get(type(node))) is not None:
+        yield from listed(node)
     for value in values_of(node):
         yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
 
 
 def values_of(node: Node) -> tuple[Expr, ...]:
     """The value expressions that a node prints, without those of its children."""
-    match node:
-        case Let(value=value):
-            return () if value is None else (value,)
-        case Load(access=access, otherwise=value):
-            return access.coordinates if value is None else (*access.coordinates, value)
-        case Store(value=value) | Assign(value=value) | Accumulate(value=value) | AtomicAdd(value=value):
-            return (value,)
-        case StoreMatrix():
-            return node.vectors
-        case ReleaseFlag(value=value) | AcquireSpinWait(value=value):
-            return (value,)
-        case If(condition=condition) if not isinstance(condition, Guard):
-            return (condition,)
-    return ()
+    listed = _VALUES.get(type(node))
+    return () if listed is None else listed(node)

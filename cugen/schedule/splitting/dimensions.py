@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 from cugen.families.registry import families
@@ -22,11 +23,12 @@ def with_taken_dimensions(spec: Spec) -> Spec:
     subscripts are left as they are."""
     inlined = replace(spec, statements=inlined_statements(spec))
     candidates = (spec, inlined, replace(inlined, statements=completed_statements(inlined)))
+    matched = cache(_matched_targets)  # several candidates may be split alike
     for candidate, temporaries in product(candidates, (True, False)):
         split = with_split_dimensions(candidate, temporaries=temporaries)
         if split.statements != candidate.statements:
             kept = {statement.target for statement in candidate.statements}
-            ranks, split_ranks = [(t, rank) for t, rank in _matched_targets(spec) if t in kept], _matched_targets(split)
+            ranks, split_ranks = [(t, rank) for t, rank in matched(spec) if t in kept], matched(split)
             before, after = Counter(t for t, _ in ranks), Counter(t for t, _ in split_ranks)
             is_better = _division_count(split) < _division_count(candidate)
             is_better = is_better or _summed_parts(split) < _summed_parts(candidate)

@@ -45,7 +45,12 @@ def _stored_loops(statement: Statement, spec: Spec) -> tuple[Temporary, ...]:
     loops = [loop for loop in dict.fromkeys(_outermost(statement.value)) if _indices_of(loop) >= names]
     if not loops or loops == [statement.value] or is_placed(statement, spec):
         return ()
-    typical, single = at_typical_sizes(spec), single_of(statement, make_context(spec))
+    typical, taken = at_typical_sizes(spec), taken_names(spec, statement.indices)
+    stages = [_stage(loop, statement, taken) for loop in loops]
+    is_large = any(term_count(stage.statement, typical) >= _MIN_TERMS for stage in stages)
+    if not is_large or not all(are_in_bounds(loop, statement.indices, spec) for loop in loops):
+        return ()
+    single = single_of(statement, make_context(spec))
     is_single, family = len(loops) == 1, first_family(single.request())
     has_family = family is not None and not family.fallback
     longest = max(elements(_bound(loop), typical) or 0 for loop in loops)
@@ -53,13 +58,8 @@ def _stored_loops(statement: Statement, spec: Spec) -> tuple[Temporary, ...]:
         return ()
     if (family is None or family.fallback) and (split := steps_of(single)) is not None and not split[0].fallback:
         return ()
-    taken = taken_names(spec, statement.indices)
-    stages = [_stage(loop, statement, taken) for loop in loops]
     context = make_context(replace(spec, arrays=(*spec.arrays, *(stage.array for stage in stages))))
     alone = [first_family(single_of(stage.statement, context).request()) for stage in stages]
-    is_large = any(term_count(stage.statement, typical) >= _MIN_TERMS for stage in stages)
-    if not is_large or not all(are_in_bounds(loop, statement.indices, spec) for loop in loops):
-        return ()
     suitable = [part for part in alone if part is not None and not part.fallback]
     if len(suitable) < len(stages):
         return ()

@@ -70,6 +70,7 @@ def test_other_windows_are_not(text: str) -> None:
     assert not any("windows" in name for name in launches(text))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     "sizes",

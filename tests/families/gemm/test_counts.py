@@ -36,7 +36,7 @@ def counted(condition: str, dtype: str, *sizes: object, schedule: str = "") -> s
     return TEXT % (*sizes, dtype, dtype, condition, f"schedule: {{{schedule}}}" if schedule else "")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("condition", "dtype"), CASES)
 def test_conditions_on_both_operands_are_a_gemm(made, condition, dtype):
     assert made(counted(condition, dtype, 600, 700, 300)).plan.kernels[-1].family == "gemm"
@@ -74,7 +74,7 @@ def test_of_any_size_their_results_are_right(prove, condition, dtype, sizes):
     prove(text, dict(zip("MNK", sizes, strict=True)))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("schedule", ["stages: 2, split_k: 2", "stages: 3, sliced_k: 2", "stages: 2, stream_k: 1"])
 @pytest.mark.parametrize(("condition", "dtype"), SINGLE)
 def test_in_parts_their_results_are_right(prove, condition, dtype, schedule):

@@ -100,7 +100,7 @@ def test_copies_that_the_spec_interleaves_stay_between_the_k_steps(made):
     assert "_ahead" not in source
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_products_are_right_and_without_races(prove, seed):
     random = Random(seed)
@@ -117,7 +117,7 @@ def test_drawn_products_are_right_and_without_races(prove, seed):
     prove(text, params, races=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_products_of_vectors_are_right_on_a_target_without_asynchronous_copies(prove, seed):
     random = Random(seed)

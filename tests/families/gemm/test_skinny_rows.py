@@ -34,6 +34,7 @@ def families(kernel: Kernel) -> list[str]:
     return [launch.family for launch in kernel.plan.kernels]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("o", [2, 3, 5, 8])
 @pytest.mark.parametrize("k", [100, 4096])
 def test_strided_rows_of_a_large_matrix_are_copied(k: int, o: int) -> None:
@@ -54,7 +55,7 @@ def test_other_rows_are_read_where_they_are(n: int, o: int, read: str) -> None:
     assert "w_rows" not in [array.name for array in layer(n, 100, o, read=read).plan.workspace]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize(("n", "k", "o"), [(77, 100, 3), (64, 129, 8), (300, 67, 2)])
 def test_results_of_copied_rows_are_right(n: int, k: int, o: int, dtype: str) -> None:

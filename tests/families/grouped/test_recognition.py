@@ -24,7 +24,7 @@ def by_key(value: str, key: str = "int32", x: str = "float32", result: str = "fl
     return "\n".join(line for line in lines if not line.startswith(tuple(f"  {name}:" for name in unused)))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     "value",
     [

@@ -72,7 +72,7 @@ def test_keys_of_any_integer_type_outside_of_the_bins_are_left_out(prove, key, s
     prove(vector(key=key, value="sum(x[i], i, where=k[i] - 3 == g)", schedule=schedule))
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int32", "int64", "uint32"])
 @pytest.mark.parametrize("kind", ["sum", "max", "min"])
 def test_values_of_any_type_are_right(prove, dtype, kind):

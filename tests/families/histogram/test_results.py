@@ -68,7 +68,7 @@ def test_keys_of_any_integer_type_count_nowhere_outside_of_the_bins(prove, key, 
     prove(vector(key=key, value=f"sum(k[i] {shift} == g, i)"))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("result", ["uint8", "int8", "uint16", "int32", "uint32", "int64", "uint64", "float32"])
 def test_results_of_any_type_are_right(prove, result):
     prove(vector(3000, 2, result=result, value=f"cast(sum(k[i] % 2 == g, i), {result})"))

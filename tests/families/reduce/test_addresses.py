@@ -59,7 +59,7 @@ def test_they_take_no_other_launches(arrays, compute, indices):
     }
 
 
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize("sizes", ["M: 37, N: 131", "M: 300, N: 1000"])
 @pytest.mark.parametrize(("arrays", "compute", "indices"), CASES)
 def test_their_results_are_right(arrays, compute, indices, sizes):

@@ -39,7 +39,7 @@ FORMS = {
 }
 
 
-@pytest.mark.sampled(28)
+@pytest.mark.sampled(42)
 @pytest.mark.parametrize(
     "types", [("float32", "float32"), ("float16", "float16"), ("int8", "float32")], ids=lambda t: t[0]
 )

@@ -50,7 +50,7 @@ compute: y[n] = cast(sum((q[n, w] >> b) & 1, w, b), int32)
 """
 
 
-@pytest.mark.sampled(31)
+@pytest.mark.sampled(47)
 @pytest.mark.parametrize("rows", [True, False], ids=["rows", "columns"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
 @pytest.mark.parametrize("sizes", [(7, 64, 16), (33, 4096, 64), (2, 131072, 128), (5, 8 * 33, 8)], ids=str)

@@ -87,7 +87,7 @@ def ends_of(kind: str, rows: int, count: int, index: str) -> np.ndarray:
     return ends.astype(index)
 
 
-@pytest.mark.sampled(43)
+@pytest.mark.sampled(65)
 @pytest.mark.parametrize("schedule", ["", "schedule: {family: direct}"], ids=["reduce", "direct"])
 @pytest.mark.parametrize("kind", ["rows of a matrix", "any integers"])
 @pytest.mark.parametrize("index", ["int32", "int64", "uint32", "int8"])

@@ -76,7 +76,7 @@ def test_every_access_is_proved_inside_and_aligned(count, rows, dtype):
     assert proved == total
 
 
-@pytest.mark.sampled(22)
+@pytest.mark.sampled(33)
 @pytest.mark.parametrize(
     "value", ["sum(x[m, k] * w[k], k)", "sum(x[m, k] * w[k] * (k % 3), k)", "max(x[m, k] + w[k], k)"]
 )

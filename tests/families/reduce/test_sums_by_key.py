@@ -40,7 +40,7 @@ def by_key(form: str, n: int = 500, keys: int = 7, e: int = 32, key: str = "int3
     return text if "other[" in value else "\n".join(line for line in text.splitlines() if "other" not in line)
 
 
-@pytest.mark.sampled(31)
+@pytest.mark.sampled(47)
 @pytest.mark.parametrize("key", ["int32", "uint8", "int64"])
 @pytest.mark.parametrize("sizes", [(500, 7, 32), (63, 3, 129), (1000, 40, 8)], ids=str)
 @pytest.mark.parametrize("form", FORMS)

@@ -59,7 +59,7 @@ def test_few_columns_keep_more_threads_than_a_warp_has(planned):
 @pytest.mark.parametrize("value", [SUM, BACKWARD, MASKED])
 @pytest.mark.parametrize("columns", [2, 3, 4, 6, 10])
 @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 33, 100])
-@pytest.mark.sampled(35)
+@pytest.mark.sampled(53)
 def test_their_results_are_right(prove, length, columns, value):
     prove(narrow(3000, length, columns, value))
 

@@ -57,7 +57,7 @@ def test_they_are_scanned_in_parallel(planned, x, y, statements):
     assert planned(strided(37, 1001, x, y, statements)).family == "scan"
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(26)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (7, 131), (33, 16), (3, 2050)])
 @pytest.mark.parametrize(("x", "y", "statements"), CASES)
 def test_their_results_are_right(prove, m, n, x, y, statements):

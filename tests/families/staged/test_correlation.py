@@ -29,7 +29,7 @@ def filtered(value, n=500, taps=40, length="4 * N + 2 * T", dtype="float32", bou
     return FILTER % (n, taps, length, dtype, boundary, dtype, result or dtype, value) + FORCED
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("stride", [1, 2, 3, 4, 7, 16])
 @pytest.mark.parametrize("taps", [2, 16, 37, 64, 65, 130])
 def test_any_stride_and_length_of_a_filter_is_right(prove, stride, taps):
@@ -103,7 +103,7 @@ compute: r[b, l] = %s
 """
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("lags", [2, 5, 100, 300])
 @pytest.mark.parametrize("length", [301, 2048, 5001])
 def test_the_slices_of_a_block_share_the_terms_of_an_autocorrelation(prove, length, lags):

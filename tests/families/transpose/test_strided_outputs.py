@@ -45,7 +45,7 @@ def test_outputs_with_sectors_of_their_own_need_no_tile(planned, text):
     assert planned(text).family != "transpose"
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "float64"])
 @pytest.mark.parametrize(("rows", "columns"), [(9, 33), (67, 131), (256, 128)])
 @pytest.mark.parametrize("compute", [PAIRS, HALVES])
@@ -53,7 +53,7 @@ def test_results_of_pairs_are_right(prove, compute, rows, columns, dtype):
     prove(paired(compute, rows, columns, dtype), sanitize=True)
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "uint8"])
 @pytest.mark.parametrize("step", [2, 3, 4])
 @pytest.mark.parametrize(("rows", "columns"), [(9, 33), (65, 127), (128, 64)])

@@ -100,7 +100,7 @@ def test_what_is_contiguous_decides_what_is_transposed(planned):
     assert "x along j" in kernel.reasons[0]
 
 
-@pytest.mark.sampled(105)
+@pytest.mark.sampled(158)
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "bfloat16", "float64"])
 @pytest.mark.parametrize(("rows", "columns"), [(8, 9), (31, 65), (33, 64), (64, 36), (130, 68)])
 @pytest.mark.parametrize("fields", [2, 3, 4])

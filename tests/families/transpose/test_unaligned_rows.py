@@ -63,7 +63,7 @@ def test_others_are_not(made, text):
     assert "vector" not in made(text).source.replace("Vector", "").replace("vectors", "").replace("vector access", "")
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "uint16"])
 @pytest.mark.parametrize("batch", [4, 8])
 @pytest.mark.parametrize(("rows", "columns"), [(134, 119), (146, 121), (34, 239), (286, 357), (66, 115), (114, 119)])
@@ -71,7 +71,7 @@ def test_results_are_right(prove, rows, columns, dtype, batch):
     prove(batched(rows, columns, dtype, batch), sanitize=True)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("text", [batched, adjacent])
 @pytest.mark.parametrize(("rows", "columns"), [(136, 119), (16, 1197), (120, 359), (64, 121)])

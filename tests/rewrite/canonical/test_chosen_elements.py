@@ -65,7 +65,7 @@ def test_what_the_spec_places_or_schedules_is_left_as_it_is(key, setting):
     assert "for (int v = 0; v < V; ++v)" in kernel.source
 
 
-@pytest.mark.sampled(31)
+@pytest.mark.sampled(47)
 @pytest.mark.parametrize("index", ["int32", "int64", "int8"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 @pytest.mark.parametrize(("value", "nothing"), TAKEN)

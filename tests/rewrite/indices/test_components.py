@@ -136,7 +136,7 @@ def of_values(value: str = COUNT, n: int | str = 100000, k: int = 9) -> Kernel:
 
 @pytest.mark.covering
 @pytest.mark.parametrize("value", [COUNT, "max(abs(x[c, n] - q[c, k]), n) + q[c, k]"])
-@pytest.mark.parametrize("n", [100000, 99991, "dynamic"])
+@pytest.mark.parametrize("n", [100000, pytest.param(99991, marks=pytest.mark.slow), "dynamic"])
 def test_the_same_elements_are_reduced_for_a_few_values_by_one_thread(value: str, n: int | str) -> None:
     kernel = of_values(value, n)
     assert {launch.family for launch in kernel.plan.kernels} == {"reduce"}

@@ -188,7 +188,7 @@ def test_subscripts_of_terms_are_computed_in_the_loop_that_reads_at_them(name: s
     assert "at" not in [array.name for array in table_of(name, 100_000, 512).manifest.workspace]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", IN_TERMS)
 @pytest.mark.parametrize(("n", "k"), [(37, 33), (5, 200), (1, 1)])
 def test_results_of_terms_with_computed_subscripts_are_right(name: str, n: int, k: int) -> None:

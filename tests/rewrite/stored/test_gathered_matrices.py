@@ -103,7 +103,7 @@ def test_gathered_rows_and_columns_are_copied_for_one_gemm() -> None:
     assert families(rows) == ["map", "wgmma"]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("types", [("float16", "float16"), ("float32", "float32"), ("int8", "int32")], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_row_takes_the_product_with_its_own_matrix(monkeypatch, form: str, types: tuple[str, str]) -> None:

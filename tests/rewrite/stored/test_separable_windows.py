@@ -77,7 +77,7 @@ def launches(spec) -> list[str]:
     return [text.split(" = ")[0].split("[")[0] for launch in kernel.plan.kernels for text in launch.computes]
 
 
-@pytest.mark.sampled(37)
+@pytest.mark.sampled(56)
 @pytest.mark.parametrize("columns", [44, 45])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("compute", SEPARABLE)
@@ -90,7 +90,7 @@ def test_a_separable_window_is_reduced_along_one_dimension_at_a_time(compute: st
     assert names[-1] == "y"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("compute", OTHERS.values(), ids=list(OTHERS))
 def test_what_is_not_separable_is_reduced_at_once(compute: str) -> None:
     assert not any("pass" in name for name in launches(spec_of(compute)))

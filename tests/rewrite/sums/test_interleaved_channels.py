@@ -53,7 +53,7 @@ def test_windows_of_pixels_are_read_in_vectors(statement: str) -> None:
     assert max(access.width for access in accesses(body) if access.array.name == "x") >= 8
 
 
-@pytest.mark.sampled(21)
+@pytest.mark.sampled(32)
 @pytest.mark.parametrize("statement", list(SHAPES))
 @pytest.mark.parametrize("sizes", [(2, 2), (14, 38), (30, 256), ("dynamic", "dynamic")])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bool"])

@@ -68,7 +68,7 @@ def test_one_that_the_spec_places_is_stored():
     assert "f_t" in launches_of(ARM, temporary="  t: {shape: [B, J], dtype: float32, memory: scratch}")
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize("compute", [*IN_REGISTERS, GUARDED, ALSO_STORED, OF_OTHER_ROWS, FOR_EACH_COLUMN])
 @pytest.mark.parametrize(("rows", "length"), [(1, 2), (101, 7), (37, 8), (5, 3), ("dynamic", 5)])
 def test_its_results_are_right(compute, rows, length):

@@ -111,7 +111,7 @@ def _dynamic(
     return [(name, value) for name, value in extents.items() if name.upper() not in rows and not is_shared]
 
 
-@pytest.mark.sampled(80)
+@pytest.mark.sampled(160)
 @pytest.mark.parametrize("seed", range(16 * len(SCHEDULES)))
 def test_a_drawn_gemm_of_several_batch_indices_equals_the_reference(made, prove, seed: int) -> None:
     drawn = draw(seed)

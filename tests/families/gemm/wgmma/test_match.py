@@ -174,7 +174,7 @@ def test_operands_that_tma_or_wgmma_cannot_read_are_copied_first(made, changes: 
     assert sorted(source.name for source in gemm.tensor_maps if source.name.endswith("_copy")) == copied
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 @pytest.mark.parametrize(
     ("a", "b", "c", "sums"),

@@ -171,7 +171,7 @@ compute: y[m, n] = sum(x[m, k] * (w[n, k] - z[n, k // 128]) * s[n, k // 128], k)
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("dtype", "weights"), [("float16", "int8"), ("float16", "uint8"), ("bfloat16", "int8")])
 def test_weights_less_their_zero_points_are_stored_as_16_bits(made, prove, monkeypatch, dtype: str, weights: str):
     monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 0)
@@ -186,6 +186,7 @@ def test_differences_that_bfloat16_does_not_hold_are_not_stored_so(made, monkeyp
     assert "wgmma" not in [kernel.family for kernel in made(ZERO_POINTS % ("bfloat16", "uint8")).plan.kernels]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_weights_of_4_bits_with_scales_of_groups_are_stored_as_16_bits(made, prove, monkeypatch, dtype: str) -> None:
     monkeypatch.setattr(converted_operands, "_MIN_MULTIPLY_ADDS", 0)
@@ -361,7 +362,7 @@ def test_registers_hold_sums_and_scales(made, kinds: tuple[str, ...], shape: tup
     assert compile_cubin(made(scaled(*kinds, m=m, n=n, k=k, result="bfloat16")).source, "k", "sm_90a").warnings == ()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("m", [2048, 3000, "dynamic"])
 @pytest.mark.parametrize(("dtype", "length"), PARTS)
 def test_registers_hold_scales_of_groups_on_both_sides(made, m: object, dtype: str, length: int) -> None:
