@@ -15,7 +15,7 @@ from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES
 from tests.emit.host.recording_driver import DRIVER, played
 
-# For sm_90 split along K, through a workspace; for sm_90a by wgmma, without.
+# For sm_80 split along K, through a workspace; for sm_90a by wgmma, without.
 PRODUCT = """
 cugen: 1
 kernel: product
@@ -26,6 +26,7 @@ arrays:
   C: {shape: [M, N], dtype: bfloat16}
 compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 """
+SPLIT = "schedule: {split_k: 8, reduction: workspace}\n"
 CHOOSE = """
 #include "driver.h"
 #include <chrono>
@@ -48,7 +49,9 @@ int main()
 def products() -> tuple[Kernel, Kernel]:
     """For sm_80 and sm_90a."""
     portable, specific = (
-        generate(spec, analysis=False) for name in ("sm_80", "sm_90a") for spec in load_text(PRODUCT, target=name)
+        generate(spec, analysis=False)
+        for name, text in (("sm_80", PRODUCT + SPLIT), ("sm_90a", PRODUCT))
+        for spec in load_text(text, target=name)
     )
     assert (bool(portable.manifest.workspace), bool(specific.manifest.workspace)) == (True, False)
     return portable, specific
