@@ -13,7 +13,7 @@ from cugen.kernel import Kernel, generate
 from cugen.plan.nodes import Mma
 from cugen.plan.traversal.walking import walk_nodes
 from cugen.spec.load import load_text
-from tests.compiled.test_kernels import single
+from tests.compiled.test_kernels import compiled, single
 
 # 3 blocks of 2 warps, each with 2 x 2 MMAs of m16n8k16 in one k-tile.
 PRODUCT = """
@@ -112,3 +112,14 @@ def test_compilers_make_one_or_several_instructions_of_an_mma(target, parts):
     kernel = single(PRODUCT, target)
     assert kernel.unexplained == ()
     assert sum(m.executions or 0 for m in kernel.mmas) == WARP_MMAS * parts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("narrow", "products"), [("bfloat16", 3), ("float16", 6)])
+def test_each_product_of_parts_of_a_float32_operand_is_an_instruction(narrow: str, products: int) -> None:
+    text = PRODUCT.replace("A: {shape: [M, K], dtype: float16}", "A: {shape: [M, K], dtype: float32}")
+    (spec,) = load_text(text.replace("dtype: float16", f"dtype: {narrow}"))
+    (of_kernel,) = compiled(generate(spec, analysis=False), "sm_90")
+    assert of_kernel.unexplained == ()
+    assert [mma.reason for mma in of_kernel.mmas if mma.reason] == []
+    assert sum(mma.executions or 0 for mma in of_kernel.mmas) == WARP_MMAS * products
