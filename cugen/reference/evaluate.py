@@ -12,12 +12,11 @@ from cugen.machine import target
 from cugen.reference.contents import Contents, RecomputedContents, Region, empty, initial
 from cugen.reference.cost import cost_at, footprint, requested_indices, statement_cost
 from cugen.reference.fast_math import with_fast_operators
-from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, MAX_TERMS, Interpreter, as_slices, constant, restrict
+from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
 from cugen.reference.result import Result, result_at, whole_result
 from cugen.reference.scope import Scope, at_points
 from cugen.reference.storage import Values, numpy_dtype, store, working_dtype
-from cugen.reference.sums.contraction import split
 from cugen.reference.sums.reductions import gamma
 from cugen.reference.sums.tensor_cores import types_of_temporaries
 from cugen.reference.tracked import Tracked, combine
@@ -215,22 +214,13 @@ class _Run:
         chunks = math.ceil(largest / MAX_ARRAY_ELEMENTS)
         scanned = {node.outer for node in walk(statement.value) if isinstance(node, Scan)}
         free = [name for name in extents if name not in scanned]
-        if chunks <= 1 or not free or self._is_reduced_in_parts(statement.value, extents):
+        if chunks <= 1 or not free:
             yield scope
             return
         name = next((n for n in free if extents[n] >= chunks), max(free, key=lambda n: extents[n]))
         step = max(1, extents[name] // chunks)
         for start in range(0, extents[name], step):
             yield restrict(scope, name, start, min(start + step, extents[name]))
-
-    def _is_reduced_in_parts(self, value: Expr, extents: Mapping[str, int]) -> bool:
-        """Whether the interpreter evaluates a few terms of all results at a time: rows of a few results take longer."""
-        while isinstance(value, Cast):
-            value = value.arg
-        if not isinstance(value, Reduce) or any(isinstance(node, Scan) for node in walk(value)):
-            return False
-        inner = {**extents, **{index.name: integer(index.extent, self.params) for index in value.indices}}
-        return math.prod(extents.values()) <= MAX_TERMS and split(value, inner, frozenset()) is None
 
     def _lazy_contents(self, number: int, before: Contents) -> Contents:
         """Lazily evaluated contents: elements are computed when they are read."""
