@@ -208,7 +208,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     for call in re.findall(r"\btma_\w+\(.*", code):
         printed.update(re.findall(r"&(\w+), ", call))
     for function in {node.function for node in walk_nodes(kernel.body) if isinstance(node, ConvertFragment | Mma)}:
-        for call in re.findall(rf"\b{function}\((.*?)\);", code, re.DOTALL):  # on rows, or on whole arrays
+        for call in re.findall(rf"\b{function}\(([^;]*)\)", code):  # on rows, or on whole arrays
             printed.update(re.findall(r"([A-Za-z_]\w*)(?:,|$)", call))
     for name in sorted(expected.keys() - scalars):
         if printed[name] != expected[name]:

@@ -198,7 +198,7 @@ class Interpreter:
         if node.kind == "sum":
             terms = separate_terms(node) if node.dtype.is_float else ()
             return self._sum_of_terms(node, terms, scope) if terms else self._sum(node, scope)[1]
-        partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in _chunked(node, inner, extents)]
+        partials = (self._reduce_chunk(node, chunk, len(extents)) for chunk in _chunked(node, inner, extents))
         operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
         return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)
 
@@ -208,7 +208,7 @@ class Interpreter:
         total = self._contract(node, inner, extents)
         if total is None:
             chunks = _chunked(node, inner, extents)
-            sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
+            sums = (reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks)
             total = functools.reduce(Sum.plus, sums)
         truncated = truncation(node, self._operand_type, self.precision, has_wgmma=self.has_wgmma)
         result = total.result(node.dtype, truncated=truncated)

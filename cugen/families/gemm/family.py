@@ -79,8 +79,14 @@ def split(single: Single) -> Steps | None:
 
 
 def uses_tensor_cores(request: Request) -> bool:
-    """Whether the request is a GEMM on tensor cores."""
-    return tensor_core_seconds(request) is not None
+    """Whether the request is a GEMM on tensor cores; not in parts where the spec allows tf32, which takes one
+    instruction."""
+    allows_tf32 = request.context.spec.precision.tf32
+
+    def is_meant(config: TileConfig) -> bool:
+        return config.mma is not None and not (allows_tf32 and config.mma.split)
+
+    return predicted_seconds(request, is_meant) is not None
 
 
 def tensor_core_seconds(request: Request) -> float | None:
