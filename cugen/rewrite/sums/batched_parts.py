@@ -16,9 +16,9 @@ from cugen.plan.context import make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.sums.factors import factors_of
-from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, MIN_MULTIPLY_ADDS, steps_of, temporary
+from cugen.rewrite.temporaries import MAX_TEMPORARY_BYTES, MIN_MULTIPLY_ADDS, Temporary, steps_of, temporary
 from cugen.spec.expressions import Expr, Index, Reduce, Scan, free_indices, walk
-from cugen.spec.model import Array, Schedule
+from cugen.spec.model import Array, Schedule, Statement
 from cugen.spec.rewriting import replaced
 
 _MIN_TERMS = 32  # of a part, whose arithmetic outweighs its store and load (heuristic)
@@ -60,16 +60,21 @@ def _has_factor_of_parts(reduction: Reduce, batch: Index, others: Sequence[Index
 
 def _steps(single: Single, reduction: Reduce, name: str) -> Steps:
     """The steps with parts for each value of the summed index of a name."""
-    statement, taken = single.statement, taken_names(single.context.spec)
-    batch = tuple(index for index in reduction.indices if index.name == name)
-    part = replace(reduction, indices=tuple(index for index in reduction.indices if index not in batch))
+    (batch,) = (index for index in reduction.indices if index.name == name)
+    parts, total = stored_parts(single.statement, reduction, batch, taken_names(single.context.spec))
+    return steps_of((parts,), total, again=True)
+
+
+def stored_parts(statement: Statement, reduction: Reduce, batch: Index, taken: set[str]) -> tuple[Temporary, Statement]:
+    """The parts of a statement's sum for each value of one of its indices, and the statement with their sum. The name
+    of the parts is none of those `taken`, and becomes one."""
+    part = replace(reduction, indices=tuple(index for index in reduction.indices if index != batch))
     outputs = (index for index in statement.indices if index.name in free_indices(reduction))
     what = f"sum over {', '.join(index.name for index in part.indices)}, of: {statement.text}"
-    parts = temporary(
-        fresh(f"{statement.target}_parts", taken), (*batch, *outputs), part, what, statement, is_stored=True
-    )
-    total: dict[Expr, Expr] = {reduction: replace(reduction, body=parts.read, indices=batch)}
-    return steps_of((parts,), replace(statement, value=replaced(statement.value, total.get)), again=True)
+    name = fresh(f"{statement.target}_parts", taken)
+    parts = temporary(name, (batch, *outputs), part, what, statement, is_stored=True)
+    total: dict[Expr, Expr] = {reduction: replace(reduction, body=parts.read, indices=(batch,))}
+    return parts, replace(statement, value=replaced(statement.value, total.get))
 
 
 def _first_request(single: Single, steps: Steps) -> Request:

@@ -19,7 +19,8 @@ from cugen.plan.context import Context, make_context
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.split_dimensions import with_split_dimensions
-from cugen.rewrite.temporaries import storing_seconds, temporary
+from cugen.rewrite.sums.batched_parts import stored_parts
+from cugen.rewrite.temporaries import storing_seconds
 from cugen.schedule.splitting.single_statements import is_placed, single_of
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Spec, Statement
@@ -100,12 +101,9 @@ def _with_ranges(spec: Spec, statement: Statement, reduction: Reduce, count: int
     part = Index(fresh("part", taken), Const(count, INT64))
     start = Op("mul", (IndexValue(part.name), Const(length, INT64)), INT64)
     body = substitute(reduction.body, {k.name: Op("add", (start, IndexValue(k.name)), INT64)})
-    of_range = replace(reduction, body=body, indices=(Index(k.name, Const(length, INT64)),))
-    what = f"sum over {length} {k.name}, of: {statement.text}"
-    indices = (part, *_outputs(statement, reduction))
-    name = fresh(f"{statement.target}_parts", taken)
-    parts = temporary(name, indices, of_range, what, statement, is_stored=True)
-    total: dict[Expr, Expr] = {reduction: replace(reduction, body=parts.read, indices=(part,))}
-    added = replace(statement, value=replaced(statement.value, total.get))
-    statements = [new for old in spec.statements for new in ((parts.statement, added) if old is statement else (old,))]
+    in_ranges = replace(reduction, body=body, indices=(part, Index(k.name, Const(length, INT64))))
+    whole: dict[Expr, Expr] = {reduction: in_ranges}
+    divided = replace(statement, value=replaced(statement.value, whole.get))
+    parts, total = stored_parts(divided, in_ranges, part, taken)
+    statements = [new for old in spec.statements for new in ((parts.statement, total) if old is statement else (old,))]
     return with_split_dimensions(replace(spec, arrays=(*spec.arrays, parts.array), statements=tuple(statements)))
