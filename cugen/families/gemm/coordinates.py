@@ -48,16 +48,17 @@ class ThreadCoordinates:
     k_slice: Integer = sympy.S.Zero
     k_residue: Integer = sympy.S.Zero
     k_offset: Integer = sympy.S.Zero
-    _loops: dict[str, Index] = field(default_factory=dict)
+    _loops: dict[str, str] = field(default_factory=dict)
 
     def loop_index(self, name_hint: str, count: int, loop: str = "") -> Index:
-        """The variable of a loop over `count` values; loops of the same hint or `loop` share its name and range."""
-        loop, count = loop or name_hint, int(count)
-        previous = self._loops.get(loop)
-        name = previous.name if previous else self.lowering.names.allocate(name_hint)
-        index = Index(name, integer(0), (0, max(count - 1, previous.range[1] if previous else 0)))
-        self._loops[loop] = index
-        self.lowering.ranges[index.symbol] = index.range
+        """The variable of a loop over `count` values; loops of the same hint or `loop` share its name. The range of its
+        symbol is that of the longest."""
+        loop, last = loop or name_hint, int(count) - 1
+        if (name := self._loops.get(loop)) is None:
+            name = self._loops[loop] = self.lowering.names.allocate(name_hint)
+        index = Index(name, integer(0), (0, last))
+        _, longest = self.lowering.ranges.get(index.symbol, index.range)
+        self.lowering.ranges[index.symbol] = 0, max(last, longest)
         return index
 
     @property

@@ -164,7 +164,7 @@ void print_rate(const char* what, float milliseconds, double bytes, double peak)
     const double rate = bytes / milliseconds / 1e6;
     std::printf("%-24s %10.4f ms %10.3f MB %9.2f GB/s", what, milliseconds, bytes / 1e6, rate);
     if (peak > 0)
-        std::printf(", %.1f %% of %.1f", 100 * rate / peak, peak);
+        std::printf(", %.3g %% of %.1f", 100 * rate / peak, peak);
     std::printf("\n");
 }
 

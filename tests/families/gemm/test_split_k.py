@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cugen.analysis.bounds.proof import bounds_of
 from cugen.kernel_report import analyze
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
@@ -138,3 +139,21 @@ schedule: {{{schedule}}}
     assert reasons("gemm", text.replace(f", {split}", "")) == ()
     (reason,) = reasons("gemm", text)
     assert "take 65540 shared bytes; sm_75 has 65536" in reason.reason
+
+
+def test_a_split_product_of_parts_adds_the_partial_sums_of_its_tile_alone(made, prove):
+    # The loop over the parts of an element and the loop over parts of the tile share a name, not a length.
+    text = """
+target: sm_80
+params: {M: 33, N: 64, K: 128}
+arrays:
+  A: {shape: [K, M], dtype: float16}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[k, m] * B[k, n], k)
+schedule:
+  {family: gemm, cores: tensor, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 32}, stages: 2, split_k: 4,
+   reduction: workspace}
+"""
+    bounds_of(made(text).plan)
+    prove(text)

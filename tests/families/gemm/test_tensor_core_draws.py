@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from cugen.analysis.bounds.proof import bounds_of
 from cugen.spec.diagnostics import SpecError
 
 # Types of A and B, and of the sums.
@@ -108,10 +109,11 @@ def _extent(source: random.Random, tile: int) -> int:
     )
 
 
-def check(prove, seed: int) -> str:
-    """Proves a draw right; the reasons if it is refused."""
+def check(prove, made, seed: int) -> str:
+    """Proves a draw right and its accesses within their arrays; the reasons if it is refused."""
     drawn = draw(seed)
     try:
+        bounds_of(made(drawn.text).plan)
         prove(drawn.text, sanitize=drawn.mode == "sanitize", races=drawn.mode == "races")
     except SpecError as error:
         return reasons_of(error)
@@ -124,6 +126,6 @@ def reasons_of(refusal: SpecError) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(240))
-def test_a_drawn_gemm_is_right_or_refused_by_the_name_of_a_piece(prove, seed):
-    refusal = check(prove, seed)
+def test_a_drawn_gemm_is_right_or_refused_by_the_name_of_a_piece(prove, made, seed):
+    refusal = check(prove, made, seed)
     assert not refusal or any(piece in refusal for piece in PIECES)
