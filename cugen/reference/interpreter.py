@@ -256,8 +256,8 @@ class Interpreter:
         return replace(result, bound=np.maximum(result.slack, np.where(may_overflow, gap, 0.0)))
 
     def _with_scales_outside(self, node: Reduce, scope: Scope, result: Tracked) -> Tracked:
-        """The result of a sum, any number where the factor of a group of terms is infinite, or a sum of its terms without
-        these factors may overflow."""
+        """The result of a sum, any number where the factor of a group of terms is infinite, or a sum of its terms
+        without these factors may overflow."""
         if (unscaled := without_scales(node)) is None:
             return result
         limit, (inner, extents) = format_of(node.dtype).overflow, self._bound(node.indices, scope)

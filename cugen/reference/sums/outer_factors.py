@@ -39,8 +39,8 @@ def factored(node: Reduce) -> FactoredSum | None:
 
 
 def without_scales(node: Reduce) -> FactoredSum | None:
-    """The sum of floats without the factors of groups of terms, such as `s[k // 128]`, and their product; None if it has
-    none."""
+    """The sum of floats without the factors of groups of terms, such as `s[k // 128]`, and their product; None if it
+    has none."""
     if node.kind != "sum" or not node.dtype.is_float or node.body.dtype != node.dtype or node.where is not None:
         return None
     names = {index.name for index in node.indices}

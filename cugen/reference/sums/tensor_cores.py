@@ -55,8 +55,8 @@ def converted_factors(node: Reduce, dtype_of: Callable[[str], DType], tf32: bool
     """The factors of a sum whose operands may be converted; none if they may not. `tf32`: the spec allows to round them
     to that.
 
-    An operand that is no array, such as `exp(x[m, k])`, may be stored as a float32 one, and so may one of a narrower type
-    beside a float32 one: tf32 holds its numbers."""
+    An operand that is no array, such as `exp(x[m, k])`, may be stored as a float32 one, and so may one of a narrower
+    type beside a float32 one: tf32 holds its numbers."""
     if node.kind != "sum" or node.dtype != FLOAT32:
         return ConvertedFactors()
     factors, is_plain = _factors(node.body)
