@@ -141,6 +141,17 @@ def test_columns_left_of_an_image_narrower_than_a_warp(prove, between):
     prove(filters(3, 7, statements, boundary="zero", between=between))
 
 
+@pytest.mark.parametrize(("channels", "is_fused"), [(8, True), (24, False)])
+def test_an_intermediate_array_of_sums_over_many_channels_is_left_to_other_families(made, channels, is_fused):
+    kernel = made(
+        f"params: {{C: {channels}, E: 32, H: 40, W: 64}}\narrays:\n  x: {{shape: [C, H, W], dtype: float32}}\n"
+        "  w: {shape: [E, C], dtype: float32}\n  y: {shape: [E, H, W], dtype: float32}\n"
+        "indices: {i: H, j: W, r: 3, s: 3}\ncompute: |\n  a[e, i, j] = sum(w[e, c] * x[c, i, j], c)\n"
+        "  y[e, i, j] = sum(where(inside(a[e, i + r - 1, j + s - 1]), a[e, i + r - 1, j + s - 1], 0), r, s)\n"
+    )
+    assert ([launch.family for launch in kernel.plan.kernels] == ["fused_stencil"]) == is_fused
+
+
 @pytest.mark.parametrize("schedule", ["block: {j: 64, i: 16}", slow("rows: 1"), slow("rows: 8")])
 def test_every_block_size_gives_the_same_result(prove, schedule):
     prove(filters(70, 136, COLUMNS_FIRST, schedule=schedule))

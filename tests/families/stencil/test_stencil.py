@@ -366,6 +366,23 @@ def test_a_window_of_one_column_has_no_dimension_for_it(prove, planned):
 
 
 @pytest.mark.sampled(9)
+def test_elements_are_converted_after_the_choice_of_a_bounds_check(made, prove):
+    # A conversion under the condition would wait for each load. Weights, under the same loops, need no check.
+    text = """
+params: {N: 2, H: 9, W: 11, C: 5}
+arrays:
+  x: {shape: [N, H, W, C], dtype: bfloat16, boundary: zero}
+  w: {shape: [7, 7, C], dtype: bfloat16}
+  y: {shape: [N, H, W, C], dtype: float32}
+compute: y[n, i, j, c] = sum(x[n, i + r - 3, j + s - 3, c] * w[r, s, c], r, s)
+"""
+    source = made(text).source
+    assert "x_value = __bfloat162float(h >= 0 && h < H" in source
+    assert "w_window[plane][row] = __bfloat162float(w[(plane * 7 + row) * C + c]);" in source
+    assert "if (plane" not in source
+    prove(text, sanitize=True)
+
+
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(13, 64), slow(1, 4), slow(66, 20)])
 def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, h, w):

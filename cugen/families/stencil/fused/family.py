@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.families.stencil.config import StencilConfig, output_order, outputs_per_load
 from cugen.families.stencil.family import footprint_refusals, form_refusals, window_refusals
-from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_footprints
+from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_channel_reductions, find_footprints
 from cugen.families.stencil.fused.kernel import FusedStencil, FusedStencilBuilder, Parts
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.grid import fastest_first
@@ -21,6 +22,9 @@ ROWS = Tunable("rows", (1, 2, 4, 8), "by footprint", "rows of outputs per thread
 # Threads of a block by the height of the halo: taller for tall footprints, for less redundant computation (heuristic).
 BLOCKS_BY_HALO_ROWS = ((24, (8, 32)), (12, (16, 16)), (0, (32, 8)))
 MIN_ACTIVE = 0.25  # of a block's threads along rows, unless the spec requests the fusion (heuristic)
+# Terms of an intermediate element that no window shares, unless the spec requests the fusion: the threads of a tile add
+# them one by one, and other families share them out (heuristic).
+MAX_CHANNELS = 8
 MAX_REDUNDANCY = 2.5  # intermediate elements computed per output, unless the spec requests the fusion (heuristic)
 
 
@@ -120,11 +124,25 @@ def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
     elif fused.tile_bytes > STATIC_SHARED_BYTES:
         yield Refusal(f"the tile of {temporary} would take {fused.tile_bytes} bytes of shared memory")
     elif request.schedule.family is None and not is_requested:
+        if (channels := _channels(fused.parts)) is None or channels > MAX_CHANNELS:
+            count = "any number of" if channels is None else channels
+            yield Refusal(f"an element of {temporary} would be a sum over {count} channels")
         if fused.redundancy > MAX_REDUNDANCY:
             yield Refusal(f"a block would compute {fused.redundancy:.1f} elements of {temporary} per output")
         row = request.context.max_extent(fused.config.order[0])
         if MIN_ACTIVE * fused.config.per_block(along) > max(row, 1):
             yield Refusal(f"most threads of a block would be beyond rows of {row}")
+
+
+def _channels(parts: Parts) -> int | None:
+    """The most channels that a reduction of the intermediate array is over; None where their number isn't static."""
+    most = 1
+    for reduction in find_channel_reductions(parts.first, parts.first_along, longer_than=MAX_CHANNELS):
+        extents = [parts.first.context.static_extent(index) for index in reduction.channels]
+        if None in extents:
+            return None
+        most = max(most, math.prod(extent for extent in extents if extent is not None))
+    return most
 
 
 def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> FusedStencil:
