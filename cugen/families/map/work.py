@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
 from cugen.pieces.structures.runs import Run, fewest_sectors, run_of
-from cugen.pieces.vector_body import is_guarded
+from cugen.pieces.vector_body import is_guarded, whole_vectors
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, runs_backwards, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
@@ -48,6 +48,10 @@ class Work:
         reads = certain_reads(self.request, self.arrays)
         loads = [(read.array, read.subscripts) for read in reads if self.is_streamed(read)]
         return [*loads, *((s.target, s.subscripts) for s in self.request.stored_statements())]
+
+    def limited(self) -> list[Read]:
+        """The streamed reads that may be outside of their array."""
+        return [read for read in self.request.reads() if self.is_streamed(read) and (read.boundary or read.exact)]
 
     def is_streamed(self, read: Read) -> bool:
         """Whether each element of the output reads a different element of the array."""
@@ -96,11 +100,11 @@ def work_of(request: Request, form: FusedStatements | None = None) -> Work:
     in_structures = {reference for structure in (*loaded, *stored) for reference in structure.fields}
     streamed = [reference for reference in work.streamed() if reference not in in_structures]
     max_width = narrowest([work.max_width, *(_widest(work, reference) for reference in streamed)])
-    bounded = [
-        read.array
-        for read in request.reads()
-        if work.is_streamed(read) and (read.boundary or read.exact) and not is_guarded(read, work.along)
-    ]
+    limited = work.limited()
+    bounded = [read.array for read in limited if not is_guarded(read, work.along)]
+    for read in limited:
+        vectors = whole_vectors(read, work.along, arrays[read.array], context)
+        max_width = max_width.dividing(vectors, f"the extent of {read.array} is a multiple of {{count}} elements only")
     if bounded:
         max_width = Width(1, f"the boundary of {bounded[0]} is resolved per element")
     stored_elements = [
