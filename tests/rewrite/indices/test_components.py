@@ -121,16 +121,16 @@ def test_components_by_an_index_and_by_constants_are_right(b: int, n: int) -> No
 FIELDS = """cugen: 1
 kernel: fields
 params: {N: %s}
-indices: {c: 3, q: 4}
+indices: {%s}
 arrays:
-  p: {shape: [N, %s], dtype: float32}
-  o: {shape: [N, %s], dtype: float32}
+  p: {shape: [N, 7], dtype: float32}
+  o: {shape: [N, 7], dtype: float32}
 compute: |
   o[n, c] = p[n, c] + 0.1 * p[n, 0]
   o[n, %s] = p[n, %s] * p[n, 3]
 %s"""
-OFFSETS = (7, 7, "q + 3", "q + 3", "")
-BESIDE_ONE = (7, 7, "c + 3", "c + 3", "  o[n, 6] = p[n, 6]\n")
+OFFSETS = ("c: 3, q: 4", "q + 3", "q + 3", "")
+BESIDE_ONE = ("c: 3", "c + 3", "c + 3", "  o[n, 6] = p[n, 6]\n")
 
 
 @pytest.mark.parametrize("fields", [OFFSETS, BESIDE_ONE])
