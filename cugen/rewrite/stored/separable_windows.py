@@ -195,14 +195,16 @@ def _along_rows(reduction: Reduce, window: _Window, body: Expr, rows: tuple[Inde
 def _indices_beside(
     window: _Window, body: Expr, rows: tuple[Index, ...], statement: Statement
 ) -> tuple[Index, ...] | None:
-    """The indices of the results on which terms depend beside a row and a column of it, as disparities of a stereo
-    match; None where a term depends on an index that is reduced later."""
+    """The indices of the results by which columns are further on, as disparities of a stereo match; None where a term
+    depends on others than those, its row and its column. Factors of such an index, as filters of several features, are
+    those of a GEMM."""
     pairs = zip(window.subscripts, rows, strict=True)
-    known = {row.name for sub, row in pairs if sub == IndexValue(row.name)} | window.inner | {window.column.name}
-    of_columns: dict[Expr, Expr] = {
-        read: replace(read, subscripts=(read.subscripts[window.along],)) for read in window.reads
-    }
-    names = free_indices(replaced(body, of_columns.get)) - known
+    known = {row.name for sub, row in pairs if sub == IndexValue(row.name)} | window.inner
+    columns = frozenset().union(*(free_indices(read.subscripts[window.along]) for read in window.reads))
+    anywhere: dict[Expr, Expr] = {read: replace(read, subscripts=()) for read in window.reads}
+    if not free_indices(replaced(body, anywhere.get)) <= known | columns:
+        return None
+    names = columns - known - {window.column.name}
     indices = tuple(index for index in statement.indices if index.name in names)
     return indices if len(indices) == len(names) else None
 
