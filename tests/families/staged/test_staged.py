@@ -122,6 +122,17 @@ def test_large_outputs_share_a_tile_among_several_of_a_thread(planned):
     assert outputs(4096, 4096) > outputs(64, 128) == 1
 
 
+def test_a_thread_has_several_outputs_where_blocks_of_few_bytes_take_longer_to_start(planned):
+    packed = (
+        "cugen: 1\nkernel: unpacked\nparams: {N: 40000009}\narrays:\n  p: {shape: [13 * N // 32 + 2], dtype: uint32}\n"
+    )
+    packed += "  y: {shape: [N], dtype: uint16}\n"
+    packed += "compute: y[i] = cast((cast(p[13 * i // 32], uint64) | (cast(p[13 * i // 32 + 1], uint64) << 32)) >> (13 * i % 32), uint16)\n"
+    kernel = planned(packed)
+    (shape,) = staged_tiles(kernel).values()
+    assert shape[0] >= 4 * 256 * 13 // 32
+
+
 # Results
 
 
