@@ -204,7 +204,7 @@ schedule: {family: rowwise}
 
 
 @pytest.mark.parametrize(
-    ("columns", "definition"), [(64, "row = blockIdx.x * 64 + threadIdx.x"), (12, "threadIdx.x * 4")]
+    ("columns", "definition"), [(64, "row = blockIdx.x * 32 + threadIdx.x"), (12, "threadIdx.x * 4")]
 )
 def test_adjacent_threads_take_adjacent_rows_that_share_all_that_is_not_contiguous_along_them(
     made, prove, columns, definition
