@@ -115,6 +115,19 @@ def test_a_scalar_result_is_not_fused(made):
     assert all(launch.family != "fused_stencil" for launch in kernel.plan.kernels)
 
 
+@pytest.mark.parametrize(("features", "families"), [(1, ["fused_stencil"]), (144, ["gemm", "stencil"])])
+def test_features_of_a_product_that_share_inputs_are_stored_before_they_are_filtered(made, features, families):
+    kernel = made(
+        f"params: {{N: 16, C: 24, E: {features}, H: 57, W: 57}}\narrays:\n"
+        "  x: {shape: [N, C, H, W], dtype: float32}\n  w: {shape: [E, C], dtype: float32}\n"
+        "  v: {shape: [E, 3, 3], dtype: float32}\n  y: {shape: [N, E, H, W], dtype: float32}\n"
+        "indices: {i: H, j: W, a: H, b: W}\ncompute: |\n  t[n, e, a, b] = relu(sum(x[n, c, a, b] * w[e, c], c))\n"
+        "  y[n, e, i, j] = sum(where(0 <= i + r - 1 < H and 0 <= j + s - 1 < W,"
+        " t[n, e, i + r - 1, j + s - 1] * v[e, r, s], 0), r, s)\n"
+    )
+    assert [launch.family for launch in kernel.plan.kernels] == families
+
+
 # Results
 
 
