@@ -129,9 +129,9 @@ def contiguous_row(problem: RowProblem) -> str:
 
     def preference(index: Index) -> tuple[int, bool]:
         name = index.name
-        apart = [access for access in moving if not is_contiguous(problem.arrays[access[0]], access[1], name)]
-        is_shared = not any(name in free_indices(sub) for _, subs in apart for sub in subs)
-        return len(moving) - len(apart), is_shared and problem.request.context.planned_extent(index) >= WARP_SIZE
+        strided = [access for access in moving if not is_contiguous(problem.arrays[access[0]], access[1], name)]
+        is_shared = not any(name in free_indices(sub) for _, subs in strided for sub in subs)
+        return len(moving) - len(strided), is_shared and problem.request.context.planned_extent(index) >= WARP_SIZE
 
     best = max((problem.column, *reversed(problem.domain.rows)), key=preference).name
     return best if best != along else ""

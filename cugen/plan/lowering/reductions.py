@@ -165,8 +165,8 @@ def _loop(
     scope: Scope,
     others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
-    """The loop nest over `indices`; conditions are tested as far out as possible, but in unrolled windows. `others` are reductions over the same
-    indices and conditions, with their accumulators."""
+    """The loop nest over `indices`; conditions are tested as far out as possible, but in unrolled windows. `others` are
+    reductions over the same indices and conditions, with their accumulators."""
     if not indices:
         _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True, others=others)
         return
