@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from cugen.families.attention.config import STAGES, AttentionConfig
 from cugen.families.attention.cost_model import predict
+from cugen.families.attention.masked_keys import MaskedKeys, key_range
 from cugen.families.attention.products import Products
 from cugen.families.attention.recognition import Attention, with_replaced
 from cugen.families.attention.softmax import (
@@ -42,6 +43,7 @@ from cugen.plan.nodes import (
     Assign,
     AwaitCopies,
     Barrier,
+    Comment,
     CommitCopies,
     Comparison,
     Declare,
@@ -59,7 +61,7 @@ from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Size, bounds, ceil_div, integer
 from cugen.rewrite.fresh_names import fresh
-from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, walk
+from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
 from cugen.spec.types import FLOAT32
 
 _LANES = 4  # that have the columns of a row (PTX ISA)
@@ -86,9 +88,13 @@ class AttentionKernel:
         coordinates: list[Node] = []
         for index, coordinate in zip(batch, blocks.coordinates[1:], strict=True):
             coordinates.insert(0, define_index(index.name, coordinate, self.extents[index.name], lowering))
-        self.row0 = append_definition(
-            f"{attention.row.name}0", blocks.coordinates[0] * integer(rows), coordinates, lowering
-        )
+        tile = blocks.coordinates[0]
+        if attention.grows_with_rows:
+            coordinates.append(Comment("from the tiles with the most keys on"))
+            tile = tile_count - 1 - tile
+        self.row0 = append_definition(f"{attention.row.name}0", tile * integer(rows), coordinates, lowering)
+        extent = self.extents[attention.key.name]
+        self.keys = key_range(attention, replace(config, keys=keys), lowering, self.row0, extent, coordinates)
         self._thread_coordinates(coordinates)
         tiles = make_tiles(attention, config, lowering, self.thread, (rows, keys, config.depth, config.columns))
         matrices = matrix_rows(self.lane, lowering)
@@ -107,6 +113,7 @@ class AttentionKernel:
             Section("prologue", self._prologue(q, k, v)),
             Section("fragments", products.fragments.declarations()),
             self._main_loop(q, k, v, softmax, products, keys),
+            *MaskedKeys(attention, v, self.keys, accumulators, lowering).sections(self.thread, self.lane_column),
             *self._epilogue(accumulators),
         )
         reasons = (self._reason(), *self._prediction())
@@ -149,13 +156,15 @@ class AttentionKernel:
         )
 
     def _prologue(self, q: Tile, k: Tile, v: Tile) -> tuple[Node, ...]:
-        zero = integer(0)
+        zero, start = integer(0), self.keys.start
         of_q, of_k, of_v = self.pointers = q.pointer(self.row0), k.pointer(zero), v.pointer(zero)
-        first = bounds(self.extents[self.attention.key.name], self.lowering.ranges)[0] >= self.config.keys
+        first = (
+            start == 0 and bounds(self.extents[self.attention.key.name], self.lowering.ranges)[0] >= self.config.keys
+        )
         copies = (
             *q.copies(zero, self.row0, of_q, exact=self.rows_exact),
-            *k.copies(zero, zero, of_k, exact=first),
-            *v.copies(zero, zero, of_v, exact=first),
+            *k.copies(zero, start, of_k, exact=first),
+            *v.copies(zero, start, of_v, exact=first),
         )
         return of_q, of_k, of_v, *copies, *self._commit(q, k, v)
 
@@ -168,7 +177,7 @@ class AttentionKernel:
         steps = bounds(ceil_div(extent, int(keys)), lowering.ranges)[1]
         key0 = Index(lowering.names.allocate(f"{name}0"), integer(0), (0, steps * int(keys)))
         lowering.ranges[key0.symbol] = (0, max(steps - 1, 0) * int(keys))
-        step = FloorDiv(key0.symbol, integer(keys))
+        step = FloorDiv(key0.symbol - self.keys.start, integer(keys))
         stage = define("stage", Mod(step, integer(STAGES)), lowering)
         stage = replace(stage, then=1 - stage.index.symbol)
         following = key0.symbol + integer(keys)
@@ -182,21 +191,20 @@ class AttentionKernel:
         body = (
             Section("stage", (stage,)),
             Section("wait", (*waits, Barrier())),
-            Section("prefetch", (when(following, "<", extent, copies),)),
+            Section("prefetch", (when(following, "<", self.keys.stop, copies),)),
             Section("commit", self._commit(k, v)),
             Section("clear_scores", (Declare(scores, zeroed=True),)),
             products.scores(q, k, stage.index.symbol),
             softmax.section(key0.symbol + self.lane_column),
             products.sums(v, stage.index.symbol),
         )
-        return Section("main_loop", (For(Loop(key0, integer(0), extent, int(keys)), body),))
+        return Section("main_loop", (For(Loop(key0, self.keys.start, self.keys.stop, int(keys)), body),))
 
     def _epilogue(self, accumulators: Accumulators) -> tuple[Section, ...]:
         """The sum of a row's lanes, and the statement for each of a lane's rows."""
         attention, lowering = self.attention, self.lowering
         r = rows_index(accumulators, lowering)
-        names = lowering.names
-        total, peak = Local(names.allocate("row_total"), FLOAT32), Local(names.allocate("row_peak"), FLOAT32)
+        total = Local(lowering.names.allocate("row_total"), FLOAT32)
         known: list[Node] = [Let(total, Element.of(Access(accumulators.row_sum, (r.symbol,), "load")), mutable=True)]
         known += (Assign(total, combine("sum", total, Shuffled(total.name, FLOAT32, d))) for d in LANE_DISTANCES)
         row = define(attention.row.name, self.row0 + self.warp_row + self.lane_row + ROW_DISTANCE * r.symbol, lowering)
@@ -208,9 +216,6 @@ class AttentionKernel:
         for operator, factor in attention.row_factors:
             weighted = Op(operator, (weighted, factor), FLOAT32)
         value = with_replaced(with_replaced(statement.value, {attention.weighted: weighted}), values)
-        if any(node == attention.maximum for node in walk(value)):
-            known.append(Let(peak, Element.of(Access(accumulators.row_max, (r.symbol,), "load"))))
-            value = with_replaced(value, {attention.maximum: peak})
         request = self.request.with_statements((replace(statement, value=value),))
         body = (
             Section("row_total", tuple(known)),

@@ -13,9 +13,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cugen.families.contraction.k_range import grows_with
+from cugen.pieces.kernels import new_lowering
 from cugen.plan.context import Context
+from cugen.plan.lowering.reductions import loop_bound
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
+from cugen.plan.symbols import slope, symbol
 from cugen.spec.expressions import (
     Const,
     Expr,
@@ -26,6 +30,8 @@ from cugen.spec.expressions import (
     Reduce,
     Sample,
     Scan,
+    Select,
+    conjuncts,
     factors_of_product,
     free_indices,
     outermost_reductions,
@@ -71,6 +77,27 @@ class Attention:
     def context(self) -> Context:
         return self.request.context
 
+    @property
+    def conditions(self) -> tuple[Expr, ...]:
+        """The bounds of keys outside of which scores are -inf, each linear in the row."""
+        match self.score:
+            case Select(condition=condition, orelse=Const(value=value)) if value == -math.inf:
+                return tuple(filter(self._is_bound, conjuncts(condition)))
+        return ()
+
+    @property
+    def grows_with_rows(self) -> bool:
+        """Whether later rows have more keys."""
+        return bool(self.conditions) and grows_with(self.request, self.conditions, self.key.name, self.row.name)
+
+    def _is_bound(self, condition: Expr) -> bool:
+        """Whether a condition bounds the key, by what is linear in the row and the same in a batch."""
+        lowering = new_lowering(self.request)
+        names = {n: symbol(f"{n} of the spec") for n in (self.row.name, self.key.name, *(i.name for i in self.batch))}
+        lowering.symbols.update(names)
+        bound = loop_bound(lowering, condition, names[self.key.name])
+        return bound is not None and slope(bound.right, names[self.row.name]) is not None
+
     def array(self, read: Read) -> Array:
         return self.context.arrays[read.array]
 
@@ -107,6 +134,10 @@ def _recognise(request: Request) -> Attention:
     for total in totals:
         if total.kind != "sum" or total.where is not None or len(total.indices) != 1 or _with_key(total, key) != weight:
             raise NotAttention("takes sums of the weights, and none of other terms")
+    known = dict.fromkeys((weighted[0], *totals), Const(1.0, FLOAT32))
+    others = (with_replaced(expr, {**known}) for expr in (statement.value, *rows))
+    if any(isinstance(node, Reduce) for other in others for node in walk(other)):
+        raise NotAttention("takes functions of the sums, and of no other reduction, as the maximum itself")
     row, column, batch = _output_indices(request, query, keys, values, key, depth)
     return Attention(
         request,

@@ -26,8 +26,8 @@ _ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """The row of a matrix that a lane loads by `ldmatrix`, in a block of 16 by 16 elements, and its first column, or what
-    the column of the block is permuted with."""
+    """The row of a matrix that a lane loads by `ldmatrix`, in a block of 16 by 16 elements, and its first column, or
+    what the column of the block is permuted with."""
 
     row: Integer
     column: Integer
