@@ -61,8 +61,8 @@ from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Size, bounds, ceil_div, integer
 from cugen.rewrite.fresh_names import fresh
-from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
-from cugen.spec.types import FLOAT32
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Select
+from cugen.spec.types import BOOL, FLOAT32, INT64
 
 _LANES = 4  # that have the columns of a row (PTX ISA)
 
@@ -215,6 +215,9 @@ class AttentionKernel:
         weighted: Expr = accumulated
         for operator, factor in attention.row_factors:
             weighted = Op(operator, (weighted, factor), FLOAT32)
+        if attention.row_factors and attention.context.min_extent(attention.key) == 0:
+            is_any = Op("gt", (attention.key.extent, Const(0, INT64)), BOOL)  # else the sum of no terms is 0
+            weighted = Select(is_any, weighted, Const(0.0, FLOAT32), FLOAT32)
         value = with_replaced(with_replaced(statement.value, {attention.weighted: weighted}), values)
         request = self.request.with_statements((replace(statement, value=value),))
         body = (

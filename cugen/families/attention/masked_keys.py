@@ -22,7 +22,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Element, Vector
 from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Maximum, bounds, ceil_div, integer
+from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, ceil_div, integer
 from cugen.spec.expressions import Const, Expr, Local, Op
 from cugen.spec.types import BOOL, FLOAT32
 
@@ -78,7 +78,7 @@ class MaskedKeys:
         """Empty where every block computes all keys."""
         ranges = list[tuple[Integer, Integer]]()
         if self.keys.start != 0:
-            ranges.append((integer(0), self.keys.start))
+            ranges.append((integer(0), Minimum(self.keys.start, self.extent)))
         if not self.keys.is_whole:
             ranges.append((self.keys.rest, self.extent))
         if not ranges:
