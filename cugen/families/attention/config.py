@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cugen.families.attention.recognition import Attention
+from cugen.machine import Target
 from cugen.machine.requests.banks import WAVEFRONT_BYTES
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.request import Request, Tunable
@@ -17,7 +18,7 @@ STAGES = 2  # of the tiles of k and v
 ELEMENT_BYTES = 2
 # Registers of a thread by those of its accumulators: of 12 kernels for sm_90 ptxas 13.0 took 0.9 to 1.1 times as many.
 _REGISTERS_OF_SUM, _REGISTERS_OF_SCORE, _FURTHER_REGISTERS = 1.9, 2.0, 25
-_MAX_SUMS, _MAX_ACCUMULATORS = 96, 128  # of a thread; with more ptxas spilt some
+_MAX_SUMS, _MAX_ACCUMULATORS = 96, 112  # of a thread; with more ptxas spilt some
 
 ROWS = Tunable("rows", (16, 32), 16, "rows of q that a warp multiplies", reorders=False)
 KEYS = Tunable("keys", (16, 32, 64), 64, "rows of k and v of a step of the main loop", reorders=True)
@@ -54,6 +55,10 @@ class AttentionConfig:
         depth, columns = (width + pad_of(width) for width in (self.depth, self.columns))
         of_q, of_keys = self.block_rows * depth, STAGES * self.keys * (depth + columns)
         return ELEMENT_BYTES * (of_q + of_keys)
+
+    def has_dynamic_tiles(self, target: Target) -> bool:
+        """Whether tiles, and what warps exchange, need more than the static shared memory of a block."""
+        return self.shared_bytes + self.warps > target.shared_per_block
 
     @property
     def sums(self) -> int:
@@ -97,7 +102,7 @@ def choices(attention: Attention) -> list[AttentionConfig]:
         for keys in _values(request, KEYS)
         for warps in _values(request, WARPS)
     )
-    return [c for c in candidates if c.shared_bytes <= limits.shared_opt_in and c.fits_registers]
+    return [c for c in candidates if c.shared_bytes + c.warps <= limits.shared_opt_in and c.fits_registers]
 
 
 def _values(request: Request, tunable: Tunable) -> tuple[int, ...]:

@@ -8,21 +8,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.attention.config import MMA_M, MMA_N, AttentionConfig
+from cugen.families.attention.config import ELEMENT_BYTES, MMA_M, MMA_N, AttentionConfig
 from cugen.families.attention.recognition import Attention
+from cugen.families.contraction.k_range import KBounds
 from cugen.machine import Device, target
+from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
 from cugen.machine.devices import modelled_device
 from cugen.machine.mma import INSTRUCTIONS, TF32, issue_rate
 from cugen.machine.occupancy import occupancy
 from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.kernels import new_lowering
+from cugen.plan.symbols import integer
 
 PARTS = 2  # of tf32 of a weight
 _SCORE_INSTRUCTIONS = 18  # of a score: scale, maximum, exponential, sum, and the parts of its weight (SASS)
 _STEP_INSTRUCTIONS = 100  # of a warp: maxima of rows, loop, copies and barriers (SASS)
 _UNHIDDEN = 0.35  # of the shorter of tensor cores and other instructions (heuristic)
+_UNHIDDEN_OF_ONE = 0.6  # the same of a single resident block, whose warps wait for each other (heuristic)
 _CONVERSIONS = 1.0  # of an element of v (SASS)
 _WARPS_THAT_HIDE_LATENCY = 8  # of a multiprocessor (heuristic)
+_UNHIDDEN_COPIES = 0.15  # of the shorter of copies of k and v and all else (heuristic)
 _LAUNCH_SECONDS = 4e-6
+_OTHERS = "instructions of softmax and conversions"
+_SAMPLED_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +40,13 @@ class Prediction:
     seconds: float
     resident: int
     waves: float
-    is_limited_by_tensor_cores: bool
+    limiter: str
 
     @property
     def text(self) -> str:
-        unit = "tensor cores" if self.is_limited_by_tensor_cores else "instructions of softmax and conversions"
         return (
             f"predicted {self.seconds * 1e6:.3g} µs: {self.waves:.3g} waves of blocks, {self.resident} resident on a "
-            f"multiprocessor; limited by {unit}"
+            f"multiprocessor; limited by {self.limiter}"
         )
 
 
@@ -54,15 +61,35 @@ def predict(attention: Attention, config: AttentionConfig) -> Prediction | None:
     rows, keys = context.planned_extent(attention.row), context.planned_extent(attention.key)
     batch = math.prod(map(context.planned_extent, attention.batch))
     blocks = batch * -(-rows // config.block_rows)
-    steps = -(-keys // config.keys)
+    steps = -(-keys * _share_of_keys(attention, config, rows, keys) // config.keys)
     on_tensor_cores, others = _step_seconds(attention, config, device)
     longer, shorter = max(on_tensor_cores, others), min(on_tensor_cores, others)
-    of_block = config.warps * steps * (longer + _UNHIDDEN * shorter)  # of one multiprocessor, which has no other
+    unhidden = _UNHIDDEN if min(resident, -(-blocks // device.sms)) > 1 else _UNHIDDEN_OF_ONE
+    of_block = config.warps * steps * (longer + unhidden * shorter)  # of one multiprocessor, which has no other
     per_multiprocessor = -(-blocks // device.sms)
     warps = min(resident, per_multiprocessor) * config.warps
     latency = max(1.0, _WARPS_THAT_HIDE_LATENCY / warps)
-    seconds = _LAUNCH_SECONDS + per_multiprocessor * of_block * latency
-    return Prediction(seconds, resident, blocks / (device.sms * resident), on_tensor_cores >= others)
+    computing = per_multiprocessor * of_block * latency
+    copied = blocks * steps * config.keys * (config.depth + config.columns) * ELEMENT_BYTES
+    copying = copied / (device.l2_bandwidth or device.bandwidth * L2_TO_DRAM_BANDWIDTH)
+    seconds = _LAUNCH_SECONDS + max(computing, copying) + _UNHIDDEN_COPIES * min(computing, copying)
+    limits = {"copies from L2": copying, "tensor cores": computing * (on_tensor_cores >= others)}
+    limiter = max(limits, key=lambda name: limits[name]) if max(limits.values()) >= computing else _OTHERS
+    return Prediction(seconds, resident, blocks / (device.sms * resident), limiter)
+
+
+def _share_of_keys(attention: Attention, config: AttentionConfig, rows: int, keys: int) -> float:
+    """The part of the keys that a block computes on average, of a few blocks: a mask leaves out the others."""
+    if not attention.conditions or not rows or not keys:
+        return 1.0
+    lowering, context, total = new_lowering(attention.request), attention.context, 0.0
+    for sample in range(_SAMPLED_BLOCKS):
+        first = rows * sample // _SAMPLED_BLOCKS // config.block_rows * config.block_rows
+        block = {attention.row.name: (integer(first), config.block_rows)}
+        found = KBounds(lowering, attention.conditions, attention.key.name, block, config.keys)
+        start, stop = (context.planned(bound) for bound in found.k_range(integer(keys), integer(0)))
+        total += max(min(stop, keys) - max(start, 0), 0) / keys
+    return total / _SAMPLED_BLOCKS
 
 
 def _step_seconds(attention: Attention, config: AttentionConfig, device: Device) -> tuple[float, float]:

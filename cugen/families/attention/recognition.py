@@ -17,7 +17,7 @@ from cugen.families.contraction.k_range import grows_with
 from cugen.pieces.kernels import new_lowering
 from cugen.plan.context import Context
 from cugen.plan.lowering.reductions import loop_bound
-from cugen.plan.memory import Array
+from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.symbols import slope, symbol
 from cugen.spec.expressions import (
@@ -285,7 +285,7 @@ def _output_indices(
         array = request.context.arrays[read.array]
         if array.dtype.name not in TYPES:
             raise NotAttention(f"multiplies float16 and bfloat16, and {read.array} is {array.dtype.name}")
-        if read.boundary is not None or read.exact or array.space != "global":
+        if read.boundary is not None or read.exact or array.space not in ADDRESSED:
             raise NotAttention(f"copies tiles of matrices in global memory, inside of their bounds, as {read.array}")
         moving = [sub for sub in read.subscripts if free_indices(sub) & {outer, inner}]
         if sorted(map(repr, moving)) != sorted(map(repr, (IndexValue(outer), IndexValue(inner)))):

@@ -57,7 +57,9 @@ class Tile:
 
     @property
     def asynchronous(self) -> bool:
-        return self.copied * self.array.dtype.bytes in _ASYNC_COPY_BYTES
+        """Whether its copies bypass the registers of a thread, and with them the read-only cache."""
+        is_global = self.attention.array(self.read).space == "global"
+        return is_global and self.copied * self.array.dtype.bytes in _ASYNC_COPY_BYTES
 
     @property
     def definitions(self) -> tuple[Node, ...]:
@@ -116,7 +118,7 @@ class Tile:
         terms = [] if exact else [Comparison(outer, "<", context.extent(self.outer))]
         if context.static_extent(self.inner) != self.width:
             terms.append(Comparison(column, "<", context.extent(self.inner)))
-        if not terms or self.asynchronous:
+        if not terms or self.copied > 1:
             return (Copy(target, source, Guard(tuple(terms)) if terms else None),)
         zero = Store(replace(target), Const(0, self.array.dtype.compute))
         return (If(Guard(tuple(terms)), (Copy(target, source),), (zero,)),)
@@ -142,7 +144,7 @@ def make_tiles(
         (attention.keys, attention.key, attention.depth, keys, depth, STAGES),
         (attention.values, attention.key, attention.column, keys, columns, STAGES),
     )
-    is_dynamic = config.shared_bytes > attention.request.target.shared_per_block
+    is_dynamic = config.has_dynamic_tiles(attention.request.target)
     tiles, offset = list[Tile](), 0
     for read, outer, inner, count, width, stages in forms:
         source = attention.array(read)

@@ -11,6 +11,7 @@ from cugen.spec.model import Spec
 
 
 def plan_context(spec: Spec) -> Context:
-    """The context of a spec's launches: of its canonical form, with whole chains, after `split_statements`, with tables."""
+    """The context of a spec's launches: of its canonical form with whole chains, after `split_statements`, with
+    tables."""
     split = split_statements(with_whole_chains(with_canonical_form(spec)), winograd_targets(spec))
     return make_context(with_paying_tables(split), spec)

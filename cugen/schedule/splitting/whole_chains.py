@@ -11,6 +11,7 @@ from math import prod
 
 from cugen.families.registry import families
 from cugen.machine.devices import modelled_device
+from cugen.machine.latency import STORING_LAUNCH_SECONDS
 from cugen.plan.context import make_context
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.grouping import is_short, is_single_temporary
@@ -138,7 +139,7 @@ def _pays(whole: Statement, inlined: tuple[Statement, ...], spec: Spec) -> bool:
             tunables = {tunable.name for tunable in family.tunables}
             return schedule.family == family.name or any(name in tunables for name, _ in schedule.tunables)
         seconds = family.predicted_seconds(request)
-        stored = 0.0
+        stored = STORING_LAUNCH_SECONDS  # of the last part
         for source in inlined:
             elements = prod(context.planned_extent(index) for index in source.indices)
             stored += storing_seconds(elements * spec.array(source.target).dtype.bytes, device)

@@ -199,7 +199,10 @@ WHOLE = "sum(exp(sum(q[b, i, d] * k[b, j, d], d) - max(sum(q[b, i, d] * k[b, l, 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (attention("  o[b, i, e] = sum(q[b, i, d], d) * sum(k[b, j, e] * v[b, j, e], j)"), "takes sums of exponentials times elements"),
+        (
+            attention("  o[b, i, e] = sum(q[b, i, d], d) * sum(k[b, j, e] * v[b, j, e], j)"),
+            "takes sums of exponentials times elements",
+        ),
         (attention(f"  o[b, i, e] = {WHOLE}", (70, 75, 300, 32)), "takes rows of 1 to 256 elements along d"),
         (attention(f"  o[b, i, e] = {WHOLE}", types=("float32", "float16", "float32")), "multiplies float16"),
         (attention(f"  o[b, i, e] = {WHOLE}", schedule="block: {i: 64}"), "in place of block sizes"),
