@@ -86,8 +86,8 @@ def _share_of_keys(attention: Attention, config: AttentionConfig, rows: int, key
     for sample in range(_SAMPLED_BLOCKS):
         first = rows * sample // _SAMPLED_BLOCKS // config.block_rows * config.block_rows
         block = {attention.row.name: (integer(first), config.block_rows)}
-        found = KBounds(lowering, attention.conditions, attention.key.name, block, config.keys)
-        start, stop = (context.planned(bound) for bound in found.k_range(integer(keys), integer(0)))
+        key_bounds = KBounds(lowering, attention.conditions, attention.key.name, block, config.keys)
+        start, stop = (context.planned(bound) for bound in key_bounds.k_range(integer(keys), integer(0)))
         total += max(min(stop, keys) - max(start, 0), 0) / keys
     return total / _SAMPLED_BLOCKS
 

@@ -32,15 +32,15 @@ _UNROLLED_LOADS = 4  # that are in flight (heuristic)
 @dataclass(frozen=True, slots=True)
 class KeyRange:
     """The keys that a block computes: from `start`, a multiple of a step, to below `stop`. Before `start` and from
-    `rest` on all are masked."""
+    `end` on all are masked."""
 
     start: Integer
     stop: Integer
-    rest: Integer
+    end: Integer
 
     @property
     def is_whole(self) -> bool:
-        return self.rest == self.stop
+        return bool(self.end == self.stop)
 
 
 def key_range(
@@ -51,17 +51,17 @@ def key_range(
         return KeyRange(integer(0), extent, extent)
     name, keys = attention.key.name, integer(config.keys)
     tile = {attention.row.name: (row0, config.block_rows)}
-    found = KBounds(lowering, attention.conditions, name, tile, config.keys)
-    start, stop = found.k_range(extent, integer(0))
+    key_bounds = KBounds(lowering, attention.conditions, name, tile, config.keys)
+    start, stop = key_bounds.k_range(extent, integer(0))
     if start != 0:
         start = append_definition(f"{name}_start", Maximum(start, integer(0)), nodes, lowering)
     if stop == extent:
         return KeyRange(start, stop, stop)
     stop = append_definition(f"{name}_stop", stop, nodes, lowering)
-    rest = ceil_div(stop, config.keys) * keys
-    if bounds(rest, lowering.ranges)[0] < 0:
-        rest = Maximum(rest, integer(0))
-    return KeyRange(start, stop, append_definition(f"{name}_rest", rest, nodes, lowering))
+    end = ceil_div(stop, config.keys) * keys
+    if bounds(end, lowering.ranges)[0] < 0:
+        end = Maximum(end, integer(0))
+    return KeyRange(start, stop, append_definition(f"{name}_end", end, nodes, lowering))
 
 
 class MaskedKeys:
@@ -80,7 +80,7 @@ class MaskedKeys:
         if self.keys.start != 0:
             ranges.append((integer(0), Minimum(self.keys.start, self.extent)))
         if not self.keys.is_whole:
-            ranges.append((self.keys.rest, self.extent))
+            ranges.append((self.keys.end, self.extent))
         if not ranges:
             return ()
         names = self.lowering.names

@@ -134,9 +134,9 @@ def _recognise(request: Request) -> Attention:
     for total in totals:
         if total.kind != "sum" or total.where is not None or len(total.indices) != 1 or _with_key(total, key) != weight:
             raise NotAttention("takes sums of the weights, and none of other terms")
-    known = dict.fromkeys((weighted[0], *totals), Const(1.0, FLOAT32))
-    others = (with_replaced(expr, {**known}) for expr in (statement.value, *rows))
-    if any(isinstance(node, Reduce) for other in others for node in walk(other)):
+    known: dict[Expr, Expr] = dict.fromkeys((weighted[0], *totals), Const(1.0, FLOAT32))
+    without_sums = (with_replaced(expr, known) for expr in (statement.value, *rows))
+    if any(isinstance(node, Reduce) for expr in without_sums for node in walk(expr)):
         raise NotAttention("takes functions of the sums, and of no other reduction, as the maximum itself")
     row, column, batch = _output_indices(request, query, keys, values, key, depth)
     return Attention(

@@ -18,7 +18,7 @@ from cugen.rewrite.grouping import is_short, is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.temporaries import storing_seconds
 from cugen.schedule.splitting.single_statements import single_of
-from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, children
 from cugen.spec.model import Schedule, Spec, Statement
 from cugen.spec.rewriting import converted, rebuild, rename
 
@@ -75,19 +75,8 @@ def _inlined(value: Expr, source: Statement, spec: Spec) -> Expr:
 
 def _nesting(expr: Expr) -> int:
     """How many reductions are inside of each other."""
-    below = max((_nesting(child) for child in _children(expr)), default=0)
+    below = max((_nesting(child) for child in children(expr)), default=0)
     return below + isinstance(expr, Reduce)
-
-
-def _children(expr: Expr) -> tuple[Expr, ...]:
-    found: list[Expr] = []
-
-    def take(child: Expr) -> Expr:
-        found.append(child)
-        return child
-
-    rebuild(expr, take)
-    return tuple(found)
 
 
 def with_common_names(value: Expr, statement: Statement) -> Expr:

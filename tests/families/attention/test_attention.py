@@ -27,14 +27,14 @@ STEPS = """
   z[b, i] = sum(exp(0.25 * (s[b, i, j] - m[b, i])), j)
   o[b, i, e] = sum(v[b, j, e] * exp(0.25 * (s[b, i, j] - m[b, i])), j) / z[b, i]
 """
-ONE = "\n  o[b, i, e] = sum(softmax(sum(q[b, i, d] * k[b, j, d], d) * 0.25, j) * v[b, j, e], j)\n"
+SINGLE_STATEMENT = "\n  o[b, i, e] = sum(softmax(sum(q[b, i, d] * k[b, j, d], d) * 0.25, j) * v[b, j, e], j)\n"
 CAUSAL = """
   s[b, i, j] = where(j <= i, sum(q[b, i, d] * k[b, j, d], d) * 0.25, -inf)
   p[b, i, j] = softmax(s[b, i, j], j)
   o[b, i, e] = sum(p[b, i, j] * v[b, j, e], j)
 """
 WINDOW = CAUSAL.replace("j <= i", "j <= i + 3 and j > i - 40")
-SPELLINGS = {"softmax": SOFTMAX, "exponentials": EXPONENTIALS, "steps": STEPS, "one statement": ONE}
+SPELLINGS = {"softmax": SOFTMAX, "exponentials": EXPONENTIALS, "steps": STEPS, "one statement": SINGLE_STATEMENT}
 
 
 def attention(
