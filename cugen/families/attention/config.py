@@ -9,6 +9,7 @@ from cugen.machine import Target
 from cugen.machine.requests.banks import WAVEFRONT_BYTES
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.request import Request, Tunable
+from cugen.spec.types import FLOAT32
 
 MMA_M, MMA_N = 16, 8  # accumulators of one instruction
 MATRIX = 16  # rows and columns of the fragments that one ldmatrix loads (PTX ISA: four matrices of 8 x 8)
@@ -58,7 +59,12 @@ class AttentionConfig:
 
     def has_dynamic_tiles(self, target: Target) -> bool:
         """Whether tiles, and what warps exchange, need more than the static shared memory of a block."""
-        return self.shared_bytes + self.warps > target.shared_per_block
+        return self.shared_bytes + self.exchanged_bytes > target.shared_per_block
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """Shared memory of the sums of masked keys."""
+        return self.warps * self.columns * FLOAT32.bytes
 
     @property
     def sums(self) -> int:
@@ -102,7 +108,7 @@ def choices(attention: Attention) -> list[AttentionConfig]:
         for keys in _values(request, KEYS)
         for warps in _values(request, WARPS)
     )
-    return [c for c in candidates if c.shared_bytes + c.warps <= limits.shared_opt_in and c.fits_registers]
+    return [c for c in candidates if c.shared_bytes + c.exchanged_bytes <= limits.shared_opt_in and c.fits_registers]
 
 
 def _values(request: Request, tunable: Tunable) -> tuple[int, ...]:

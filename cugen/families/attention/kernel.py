@@ -104,6 +104,7 @@ class AttentionKernel:
             attention, accumulators, lowering, self.row0 + self.warp_row + self.lane_row, is_exact=self.keys_exact
         )
         q, k, v = tiles
+        masked = MaskedKeys(attention, v, self.keys, accumulators, lowering)
         sections = (
             Section("tiles", tuple(Declare(tile.array) for tile in tiles)),
             Section("coordinates", tuple(coordinates)),
@@ -113,7 +114,9 @@ class AttentionKernel:
             Section("prologue", self._prologue(q, k, v)),
             Section("fragments", products.fragments.declarations()),
             self._main_loop(q, k, v, softmax, products, keys),
-            *MaskedKeys(attention, v, self.keys, accumulators, lowering).sections(self.thread, self.lane_column),
+            *MaskedKeys(attention, v, self.keys, accumulators, lowering).sections(
+                self.thread, self.lane, self.lane_column
+            ),
             *self._epilogue(accumulators),
         )
         reasons = (self._reason(), *self._prediction())

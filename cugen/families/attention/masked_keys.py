@@ -1,12 +1,13 @@
 """Keys that a mask leaves out for all rows of a block, as those after the last row of causal attention.
 
 Their scores are -inf and their weights 0, so that steps of none but such keys aren't computed. What is left of them is
-0 times a row of v, which is NaN where v isn't finite: threads look for such elements, and only where there are some
-are the sums added.
+0 times a row of v, which is NaN where v isn't finite: threads add the elements times 0 by columns, and exchange these
+sums through shared memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.families.attention.config import AttentionConfig
@@ -14,17 +15,32 @@ from cugen.families.attention.recognition import Attention
 from cugen.families.attention.softmax import Accumulators, accumulator_column, rows_index
 from cugen.families.attention.tiles import Tile
 from cugen.families.contraction.k_range import KBounds
-from cugen.pieces.block_reduce import Accumulator, ThreadGroup, group_reduction
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.blocks import append_definition, limit
-from cugen.pieces.loop_variables import shared_loop_variable, unrolled
+from cugen.pieces.kernels import dense_array
+from cugen.pieces.loop_variables import repeated, shared_loop_variable, unrolled, value_of
 from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Element, Vector
-from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
+from cugen.plan.memory import Access, Array, Element, Shuffled, Vector
+from cugen.plan.nodes import (
+    Accumulate,
+    Barrier,
+    Comparison,
+    Declare,
+    For,
+    Guard,
+    If,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Section,
+    Store,
+)
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, bounds, ceil_div, integer
 from cugen.spec.expressions import Const, Expr, Local, Op
-from cugen.spec.types import BOOL, FLOAT32
+from cugen.spec.types import FLOAT32
 
 _UNROLLED_LOADS = 4  # that are in flight (heuristic)
 
@@ -73,8 +89,10 @@ class MaskedKeys:
         self.attention, self.v, self.keys = attention, v, keys
         self.accumulators, self.lowering = accumulators, lowering
         self.extent = attention.context.extent(attention.key)
+        self.columns_at_once = v.per_row * v.copied
+        self.vectors = -(-v.width // self.columns_at_once)  # of a thread, of one row
 
-    def sections(self, thread: Integer, lane_column: Integer) -> tuple[Section, ...]:
+    def sections(self, thread: Integer, lane: Integer, lane_column: Integer) -> tuple[Section, ...]:
         """Empty where every block computes all keys."""
         ranges = list[tuple[Integer, Integer]]()
         if self.keys.start != 0:
@@ -83,61 +101,81 @@ class MaskedKeys:
             ranges.append((self.keys.end, self.extent))
         if not ranges:
             return ()
-        names = self.lowering.names
-        zeros, is_found = Local(names.allocate("zeros"), FLOAT32), Local(names.allocate("is_found"), BOOL)
-        search: list[Node] = [Let(zeros, Const(0.0, FLOAT32), mutable=True)]
-        search += (self._searched(zeros, first, stop) for first, stop in ranges)
-        search.append(Let(is_found, Op("ne", (zeros, zeros), BOOL), mutable=True))
-        group = ThreadGroup(self.v.threads, thread)
-        reduction = group_reduction(group, (Accumulator("any", is_found),), self.lowering, everywhere=True)
-        added = tuple(self._added(lane_column, first, stop) for first, stop in ranges)
+        names, warps = self.lowering.names, self.v.threads // WARP_SIZE
+        zeros = dense_array(names.allocate("zeros"), FLOAT32, (self.vectors * self.v.copied,), "register")
+        of_warps = dense_array(names.allocate("zeros_of_warps"), FLOAT32, (warps, self.v.width), "shared")
+        sums = (Declare(zeros, zeroed=True), *(self._sum(zeros, first, stop) for first, stop in ranges))
         parts = (
-            Section("search", tuple(search)),
-            reduction,
-            Section("not_finite", (If(is_found, (Section("sums", added),)),)),
+            Section("sums", sums),
+            Section("lanes", tuple(self._of_lanes(zeros))),
+            Section("store", (Declare(of_warps), *self._store(zeros, of_warps, thread, lane))),
+            Section("stored", (Barrier(),)),
+            Section("add", self._add(of_warps, warps, lane_column)),
         )
         return (Section("masked_keys", (SectionGroup("masked", parts),)),)
 
-    def _searched(self, zeros: Local, first: Integer, stop: Integer) -> Node:
+    def _sum(self, zeros: Array, first: Integer, stop: Integer) -> Node:
         """The loop over a thread's vectors of v, whose elements are added times 0."""
         v, lowering = self.v, self.lowering
-        rows_at_once, columns_at_once = v.threads // v.per_row, v.per_row * v.copied
+        rows_at_once = v.threads // v.per_row
         key = self._key(rows_at_once)
-        column = v.first_column.index.symbol
-        c = shared_loop_variable("c", (0, v.width - 1), lowering) if columns_at_once < v.width else None
-        column = column if c is None else column + c.symbol
+        vector_index = self._vector_index()
+        number = value_of(vector_index)
+        column = v.first_column.index.symbol + self.columns_at_once * number
         array = self.attention.array(self.attention.values)
-        access = Access(array, self._subscripts(key.symbol, column), "load", v.copied)
-        name = lowering.names.allocate(f"{self.attention.values.array.lower()}_masked")
+        attention = self.attention
+        symbols = {**lowering.symbols, attention.key.name: key.symbol, attention.column.name: column}
+        subscripts = tuple(to_integer(sub, symbols) for sub in attention.values.subscripts)
+        access = Access(array, subscripts, "load", v.copied)
+        name = lowering.names.allocate(f"{attention.values.array.lower()}_masked")
+        e = shared_loop_variable("e", (0, v.copied - 1), lowering)
+        element: Expr
         if v.copied == 1:
-            local = Local(name, FLOAT32)
-            nodes: tuple[Node, ...] = (Load(local, access), Assign(zeros, _with_zero(zeros, local)))
+            element = Local(name, FLOAT32)
+            load: Node = Load(element, access)
         else:
             vector = Vector(name, FLOAT32, array.dtype, v.copied)
-            e = shared_loop_variable("e", (0, v.copied - 1), lowering)
-            each = unrolled(e, (Assign(zeros, _with_zero(zeros, vector.component(e.symbol))),))
-            nodes = Load(vector, access), each
-        nodes = self._inside(column, nodes)
-        if c is not None:
-            nodes = (For(Loop(c, integer(0), integer(v.width), columns_at_once, unroll=True), nodes),)
+            element, load = vector.component(e.symbol), Load(vector, access)
+        zero = Op("mul", (element, Const(0.0, FLOAT32)), FLOAT32)
+        add = Accumulate(Access(zeros, (v.copied * number + value_of(e),), "store"), zero)
+        nodes = self._inside(column, (load, *repeated(e, (add,))))
         loop = Loop(key, first + v.first_row.index.symbol, stop, rows_at_once, unroll_by=_UNROLLED_LOADS)
-        return For(loop, nodes)
+        return For(loop, repeated(vector_index, nodes))
 
-    def _added(self, lane_column: Integer, first: Integer, stop: Integer) -> Node:
-        """The loop over all keys, whose elements times 0 are added to the lane's sums."""
+    def _of_lanes(self, zeros: Array) -> Iterator[Node]:
+        """Adds the sums of the lanes that have the same columns."""
+        distance = WARP_SIZE // 2
+        z = shared_loop_variable("z", (0, int(zeros.shape[0]) - 1), self.lowering)
+        zero = Local(self.lowering.names.allocate("zero"), FLOAT32)
+        while distance >= self.v.per_row:
+            total = Op("add", (zero, Shuffled(zero.name, FLOAT32, distance)), FLOAT32)
+            load = Load(zero, Access(zeros, (value_of(z),), "load"))
+            yield from repeated(z, (load, Store(Access(zeros, (value_of(z),), "store"), total)))
+            distance //= 2
+
+    def _store(self, zeros: Array, of_warps: Array, thread: Integer, lane: Integer) -> tuple[Node, ...]:
+        vector_index, v = self._vector_index(), self.v
+        e = shared_loop_variable("e", (0, v.copied - 1), self.lowering)
+        column = v.first_column.index.symbol + self.columns_at_once * value_of(vector_index) + value_of(e)
+        value = Element.of(Access(zeros, (v.copied * value_of(vector_index) + value_of(e),), "load"))
+        store = Store(Access(of_warps, (FloorDiv(thread, integer(WARP_SIZE)), column), "store"), value)
+        nodes = repeated(vector_index, repeated(e, (store,)))
+        is_first = Guard((Comparison(lane, "<", integer(v.per_row)),))
+        return (If(is_first, nodes),) if v.per_row < WARP_SIZE else nodes
+
+    def _add(self, of_warps: Array, warps: int, lane_column: Integer) -> tuple[Node, ...]:
+        """Adds the sums of all warps to those of a lane's rows."""
         lowering, sums = self.lowering, self.accumulators.sums
-        key = self._key(1)
         r = rows_index(self.accumulators, lowering)
         n = shared_loop_variable("n", (0, int(sums.shape[-1]) - 1), lowering, "columns of masked keys")
-        column = lane_column + accumulator_column(n.symbol)
-        local = Local(lowering.names.allocate("zero"), FLOAT32)
-        array = self.attention.array(self.attention.values)
-        element = Element.of(Access(array, self._subscripts(key.symbol, column), "load"))
-        total = Element.of(Access(sums, (r.symbol, n.symbol), "load"))
-        add = Store(Access(sums, (r.symbol, n.symbol), "store"), Op("add", (total, local), FLOAT32))
-        nodes = Let(local, Op("mul", (element, Const(0.0, FLOAT32)), FLOAT32)), unrolled(r, (add,))
-        body = (unrolled(n, self._inside(column, nodes)),)
-        return For(Loop(key, first, stop, rolled=True), body)
+        w = shared_loop_variable("w", (0, warps - 1), lowering)
+        zero = Local(lowering.names.allocate("zero"), FLOAT32)
+        load = Load(zero, Access(of_warps, (w.symbol, lane_column + accumulator_column(n.symbol)), "load"))
+        add = Accumulate(Access(sums, (r.symbol, n.symbol), "store"), zero)
+        return (unrolled(n, (unrolled(w, (load, unrolled(r, (add,)))),)),)
+
+    def _vector_index(self) -> Index:
+        return shared_loop_variable("c", (0, self.vectors - 1), self.lowering, "vectors of masked keys")
 
     def _key(self, step: int) -> Index:
         lowering = self.lowering
@@ -147,19 +185,9 @@ class MaskedKeys:
         limit(key, self.extent, lowering)
         return key
 
-    def _subscripts(self, key: Integer, column: Integer) -> tuple[Integer, ...]:
-        attention = self.attention
-        symbols = {**self.lowering.symbols, attention.key.name: key, attention.column.name: column}
-        return tuple(to_integer(sub, symbols) for sub in attention.values.subscripts)
-
     def _inside(self, column: Integer, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         """The nodes where v has the column."""
         extent = self.attention.context.extent(self.attention.column)
         if self.attention.context.static(extent) == self.v.width:
             return nodes
         return (If(Guard((Comparison(column, "<", extent),)), nodes),)
-
-
-def _with_zero(total: Local, element: Expr) -> Expr:
-    """The sum with an element times 0."""
-    return Op("add", (total, Op("mul", (element, Const(0.0, FLOAT32)), FLOAT32)), FLOAT32)
