@@ -114,9 +114,7 @@ class AttentionKernel:
             Section("prologue", self._prologue(q, k, v)),
             Section("fragments", products.fragments.declarations()),
             self._main_loop(q, k, v, softmax, products, keys),
-            *MaskedKeys(attention, v, self.keys, accumulators, lowering).sections(
-                self.thread, self.lane, self.lane_column
-            ),
+            *masked.sections(self.thread, self.lane, self.lane_column),
             *self._epilogue(accumulators),
         )
         reasons = (self._reason(), *self._prediction())
