@@ -6,7 +6,7 @@ the other units overlap between warps, so that the longer takes all of its time,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.families.attention.config import ELEMENT_BYTES, MMA_M, MMA_N, AttentionConfig
 from cugen.families.attention.recognition import Attention
@@ -21,6 +21,7 @@ from cugen.pieces.kernels import new_lowering
 from cugen.plan.symbols import integer
 
 PARTS = 2  # of tf32 of a weight
+OF_PARTS = replace(TF32, is_rounded=False, conversions=(0, 0))  # whose operands are numbers of tf32
 _SCORE_INSTRUCTIONS = 18  # of a score: scale, maximum, exponential, sum, and the parts of its weight (SASS)
 _STEP_INSTRUCTIONS = 100  # of a warp: maxima of rows, loop, copies and barriers (SASS)
 _UNHIDDEN = 0.35  # of the shorter of tensor cores and other instructions (heuristic)
@@ -97,7 +98,7 @@ def _step_seconds(attention: Attention, config: AttentionConfig, device: Device)
     array, rates = attention.array(attention.query), dict(device.peaks)
     first = INSTRUCTIONS[array.dtype.name, array.dtype.name]
     tensor, issued = 0.0, 0.0
-    for instruction, width, parts in ((first, config.depth, 1), (TF32, config.columns, PARTS)):
+    for instruction, width, parts in ((first, config.depth, 1), (OF_PARTS, config.columns, PARTS)):
         multiply_adds = parts * config.rows * config.keys * width
         rate = rates.get(instruction.peak, rates["float32"]) * issue_rate(instruction, target(device.target))
         tensor += 2 * multiply_adds / (rate / device.sms)

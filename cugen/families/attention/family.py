@@ -23,10 +23,20 @@ def match(request: Request) -> Match | Refusals:
     refused = tuple(_refusals(attention))
     if refused:
         return Refusals(refused)
-    config = _chosen(attention)
-    if config is None:
+    configs = _by_time(attention)
+    if not configs:
         return Refusals((Refusal("needs more shared memory or registers than a block has"),))
-    return Match(AttentionKernel(attention, config).kernel)
+    return _match_of(attention, configs)
+
+
+def _match_of(attention: Attention, configs: list[AttentionConfig]) -> Match:
+    """The kernel of the first config; if a thread has too few registers for it, that of one with fewer sums and
+    scores."""
+    config = configs[0]
+    smaller = [c for c in configs if c.registers < config.registers]
+    return Match(
+        AttentionKernel(attention, config).kernel, smaller=lambda: _match_of(attention, smaller) if smaller else None
+    )
 
 
 def _refusals(attention: Attention) -> Iterator[Refusal]:
@@ -46,11 +56,11 @@ def _refusals(attention: Attention) -> Iterator[Refusal]:
             yield Refusal(f"takes rows of 1 to {MAX_WIDTH} elements along {index.name}, whose number is fixed")
 
 
-def _chosen(attention: Attention) -> AttentionConfig | None:
-    """The config of the least modelled time."""
+def _by_time(attention: Attention) -> list[AttentionConfig]:
+    """The configs that a block can have, that of the least modelled time first."""
     predicted = ((predict(attention, config), config) for config in choices(attention))
     timed = [(prediction.seconds, config) for prediction, config in predicted if prediction is not None]
-    return min(timed, key=lambda pair: pair[0])[1] if timed else None
+    return [config for _, config in sorted(timed, key=lambda pair: pair[0])]
 
 
 def predicted_seconds(request: Request) -> float | None:
@@ -58,8 +68,8 @@ def predicted_seconds(request: Request) -> float | None:
     attention = recognise(request)
     if isinstance(attention, Refusal) or any(_refusals(attention)):
         return None
-    config = _chosen(attention)
-    predicted = None if config is None else predict(attention, config)
+    configs = _by_time(attention)
+    predicted = predict(attention, configs[0]) if configs else None
     return None if predicted is None else predicted.seconds
 
 

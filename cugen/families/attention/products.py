@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cugen.families.attention.config import MATRIX, AttentionConfig
-from cugen.families.attention.cost_model import PARTS
+from cugen.families.attention.cost_model import OF_PARTS, PARTS
 from cugen.families.attention.recognition import Attention
 from cugen.families.attention.softmax import Accumulators
 from cugen.families.attention.tiles import MatrixRow, Tile
-from cugen.machine.mma import INSTRUCTIONS, TF32, MmaInstruction
+from cugen.machine.mma import INSTRUCTIONS, MmaInstruction
 from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.plan.lowering.expressions import Lowering
@@ -109,7 +109,7 @@ class Products:
         half, part, n = self._index("u", _HALVES), self._index("part", PARTS), self._index("n", _HALVES)
         a = Access(fragments.parts, (i.symbol, half.symbol, part.symbol, integer(0)), "load", _WORDS)
         b = self._pair(fragments.v_numbers, 2 * n.symbol + half.symbol)
-        mma = self._mma(self.accumulators.sums, i, 4 * m.symbol + 2 * n.symbol, a, b, TF32)
+        mma = self._mma(self.accumulators.sums, i, 4 * m.symbol + 2 * n.symbol, a, b, OF_PARTS)
         products = self._unrolled(i, (unrolled(half, (unrolled(part, (unrolled(n, (mma,)),)),)),))
         columns = unrolled(m, (load, numbers, *products))
         body = Section("split_weights", self._split(g, i, half)), Section("columns", (columns,))

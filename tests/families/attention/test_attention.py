@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import draw, known_params
 from cugen.runtime.verify import verify
 
@@ -139,6 +140,14 @@ compute: |
 def test_no_access_is_outside_and_no_value_unwritten(prove, compute):
     prove(attention(compute, (70, 75, 17, 33)), sanitize=True)
     prove(attention(compute, (70, 75, 17, 33)), races=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compute", [SOFTMAX, CAUSAL, WINDOW], ids=["all keys", "causal", "window"])
+def test_the_trace_of_all_accesses_is_what_the_plan_says(made, compute):
+    kernel = made(attention(compute, (70, 75, 24, 64), schedule="rows: 32, keys: 16, warps: 2"))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.mismatches == []
 
 
 @pytest.mark.parametrize(
