@@ -14,7 +14,9 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
-from cugen.spec.expressions import Index, Read, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, children
+from cugen.spec.model import Param
+from cugen.spec.prove.affine import Variable, affine_form
 
 MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heuristic)
 
@@ -56,7 +58,8 @@ class Work:
     def is_streamed(self, read: Read) -> bool:
         """Whether each element of the output reads a different element of the array."""
         names = {index.name for index in self.order}
-        return self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
+        params = {param.name: param for param in self.request.context.spec.params}
+        return self.arrays[read.array].space in IN_MEMORY and names <= _moving_indices(read, params)
 
     def runs(self, structures: tuple[Structure, ...], width: int) -> tuple[Run, ...]:
         """The structures of `width` elements that vectors can move."""
@@ -119,6 +122,19 @@ def work_of(request: Request, form: FusedStatements | None = None) -> Work:
         if max_width.count < store_width:
             max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")
     return replace(work, max_width=_width_of_structures(work, max_width))
+
+
+def _moving_indices(expr: Expr, params: Mapping[str, Param]) -> frozenset[str]:
+    """The indices that an expression reads at each of their values, as far as can be told: `k // 32`, as of a scale of
+    32 elements, is the same for many."""
+    if isinstance(expr, IndexValue):
+        return frozenset((expr.name,))
+    if isinstance(expr, Op) and expr.name == "floordiv":
+        dividend, divisor = (affine_form(arg, params) for arg in expr.args)
+        if divisor.is_constant and all(isinstance(atom, Variable) for atom, _ in dividend.terms):
+            steps = ((atom.name, step) for atom, step in dividend.terms if isinstance(atom, Variable))
+            return frozenset(name for name, step in steps if abs(step) >= divisor.constant)
+    return frozenset[str]().union(*(_moving_indices(part, params) for part in children(expr)))
 
 
 def _widest(work: Work, reference: ElementRef) -> Width:

@@ -165,8 +165,8 @@ def _loop(
     scope: Scope,
     others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
-    """The loop nest over `indices`; conditions are tested as far out as possible. `others` are reductions over the same
-    indices and conditions, with their accumulators."""
+    """The loop nest over `indices`; conditions are tested as far out as possible, but in unrolled windows. `others` are
+    reductions over the same indices and conditions, with their accumulators."""
     if not indices:
         _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True, others=others)
         return
@@ -193,7 +193,8 @@ def _loop(
             start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
     body = Scope(scope, frozenset((index.name,)), certain=certain, is_loop=True)
-    here, below = _split(remaining, later) if inner_indices else ((), tuple(remaining))
+    # Unrolled windows test all of them innermost, below the loads.
+    here, below = _split(remaining, later) if inner_indices and not is_unrolled else ((), tuple(remaining))
     _where(
         here,
         lowering,
@@ -341,7 +342,8 @@ def _split(conditions: list[Expr], later: set[str]) -> tuple[tuple[Expr, ...], t
 
 
 def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill: Callable[[Scope], None]) -> None:
-    """Runs `fill` under the conditions: index comparisons first, then loads."""
+    """Runs `fill` under the conditions: index comparisons first, then loads. Those of unrolled windows are mostly their
+    bounds; a load below each of them would be waited for."""
     pure = [condition for condition in conditions if not _reads(condition)]
     if not conditions:
         fill(scope)
@@ -349,7 +351,8 @@ def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill:
     first = conjunction(pure) or conditions[0]
     remaining = tuple(c for c in conditions if _reads(c)) if pure else conditions[1:]
     condition = lower_condition(lowering, first, scope)
-    inner = scope if condition is None else Scope(scope, certain=False)
+    is_likely = bool(pure) and lowering.unroll > 0
+    inner = scope if condition is None else Scope(scope, certain=False, is_likely=is_likely)
     _where(remaining, lowering, inner, fill)
     if condition is not None:
         scope.nodes.append(If(condition, tuple(inner.nodes)))
