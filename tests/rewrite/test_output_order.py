@@ -74,6 +74,12 @@ def test_others_are_stored_at_once(output, sizes):
     assert "z_product" not in temporaries(contraction(output, "abk", "efk", sizes))
 
 
+def test_small_matrices_times_a_common_one_are_a_batch():
+    spec = contraction("iuv", "uy", "ivy", {"i": 264704, "u": 8, "v": 8, "y": 8})
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.family == "batched"
+
+
 def test_a_schedule_or_a_placement_is_for_the_product_as_it_is_written():
     scheduled = contraction("aebf", "abk", "efk", LARGE, more="schedule: {family: gemm}")
     assert "z_product" not in temporaries(scheduled)
