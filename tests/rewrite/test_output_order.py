@@ -75,7 +75,7 @@ def test_others_are_stored_at_once(output, sizes):
 
 
 def test_small_matrices_times_a_common_one_are_a_batch():
-    spec = contraction("iuv", "uy", "ivy", {"i": 264704, "u": 8, "v": 8, "y": 8})
+    spec = contraction("iuv", "uk", "ivk", {"i": 264704, "u": 8, "v": 8, "k": 8})
     (launch,) = generate(spec, analysis=False).plan.kernels
     assert launch.family == "batched"
 
