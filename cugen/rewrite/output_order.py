@@ -41,7 +41,7 @@ def with_ordered_output(single: Single, batch_family: str) -> Steps | None:
         isinstance(sub, IndexValue) for read in walk(reduction) if isinstance(read, Read) for sub in read.subscripts
     ):
         return None
-    sizes = {i.name: single.context.static_extent(i) or 0 for i in (*statement.indices, *reduction.indices)}
+    sizes = {i.name: single.context.typical_extent(i) or 0 for i in (*statement.indices, *reduction.indices)}
     if operands is None or 0 in sizes.values():
         return None
     a, b = (free_indices(operand) for operand in operands)

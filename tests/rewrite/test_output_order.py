@@ -117,3 +117,13 @@ def test_results_are_right(seed, without_minimum):
     assert "z_product" in [array.name for array in kernel.plan.workspace]
     run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=seed % 4 == 0))
     assert run.verification.passed, run.verification.messages
+
+
+@pytest.mark.parametrize(("a", "e"), [(1, 3), (7, 5), (3, 0)])
+def test_products_of_typical_sizes_are_ordered_and_right_at_others(a, e):
+    tells = {letter: f"{{range: [0, 4096], default: {LARGE[letter]}}}" for letter in "ae"}
+    spec = contraction("aebf", "abk", "efk", LARGE | tells | {"b": 67, "f": 43, "k": 129})
+    kernel = generate(spec, analysis=False)
+    assert "z_product" in [array.name for array in kernel.plan.workspace]
+    run = verify(spec, kernel.source, kernel.manifest, CpuDevice(), params={"A": a, "E": e})
+    assert run.verification.passed, run.verification.messages
