@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 import sympy
@@ -38,7 +39,7 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.remarks import own_accesses
 from cugen.plan.symbols import BitXor, Integer, Ranges, bounds, integer
-from cugen.spec.expressions import Const, Expr, Op
+from cugen.spec.expressions import Const, Expr, Op, Select
 from cugen.spec.types import DType, Kind
 
 _ATOM = 0  # precedence of expressions that never need parentheses
@@ -183,6 +184,8 @@ class NodePrinter(ValuePrinter):
     def _print(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Component):
             return widened(self.component(expr), expr.vector.element), _ATOM
+        if isinstance(expr, Select) and isinstance(expr.then, Element) and _is_stored(expr.orelse, expr.then.access):
+            return self._chosen(self.branch(expr.condition), expr.then.access, expr.orelse), _ATOM
         if isinstance(expr, Vector):
             return self.vector(expr), _ATOM
         if isinstance(expr, Shuffled):
@@ -220,9 +223,10 @@ class NodePrinter(ValuePrinter):
             if isinstance(node.local, Vector) and node.local.index is not None:
                 target = self.vector(node.local)
             return f"{target} = {self._vector_or_zeros(node.access, node.guard)}"
-        value = self._widened(node.access)
         if node.guard is not None and node.otherwise is not None and not node.bounds_checked:
-            value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
+            value = self._chosen(self.integers.guard(node.guard), node.access, node.otherwise)
+        else:
+            value = self._widened(node.access)
         return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
 
     def store(self, node: Store) -> str:
@@ -424,6 +428,15 @@ class NodePrinter(ValuePrinter):
             return fetched(self.lvalue(access), access.array.dtype)
         return widened(self._stored(access), access.array.dtype)
 
+    def _chosen(self, condition: str, access: Access, otherwise: Expr) -> str:
+        """An element where a condition holds, in its compute type. It is converted after the choice where the other
+        value has its type: a conversion under the condition would wait for each load."""
+        dtype = access.array.dtype
+        if isinstance(otherwise, Const) and _is_stored(otherwise, access):
+            constant = narrowed(literal(otherwise.value, otherwise.dtype), dtype)
+            return widened(f"{condition} ? {self._stored(access)} : {constant}", dtype)
+        return f"{condition} ? {self._widened(access)} : {self.branch(otherwise)}"
+
     def _stored(self, access: Access) -> str:
         """A loaded element in its storage type."""
         is_byte = _is_byte(access.array.dtype)
@@ -443,6 +456,16 @@ class NodePrinter(ValuePrinter):
 
     def _zero(self, array: Array, zero: Const) -> str:
         return narrowed(literal(0, zero.dtype), array.dtype)
+
+
+def _is_stored(value: Expr, access: Access) -> bool:
+    """Whether a value is a constant that the type of an element has, which is converted when it is loaded: 0, or an
+    infinity of 16 bits."""
+    dtype = access.array.dtype
+    if not isinstance(value, Const) or value.dtype != dtype.compute or access.array.space == "texture":
+        return False
+    is_converted = dtype.is_float and dtype.compute != dtype
+    return is_converted and (value.value == 0 or (dtype.bits == 16 and math.isinf(value.value)))
 
 
 def _is_byte(dtype: DType) -> bool:

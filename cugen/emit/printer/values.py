@@ -85,7 +85,7 @@ class ValuePrinter:
         return self._print(expr)[0]
 
     def branch(self, expr: Expr) -> str:
-        """Text of a branch of a conditional expression."""
+        """Text of the condition or of a branch of a conditional expression."""
         return self._below(expr, _CHOICE)
 
     def assignment(self, target: str, value: Expr, local: Local | None = None) -> str:

@@ -90,14 +90,17 @@ class SharedEpilogue(Epilogue):
     def fix_up(self, loop: Loop, partial: Partial, *, begins_with_slices: bool = False) -> tuple[Section, ...]:
         """The epilogue of a block that adds partial sums of the workspace, in a `loop` over `partial`, an access for
         (m, n, width) in the block tile. With `begins_with_slices` the sums over the block's slices come first. Each
-        trip loads all vectors of a thread, or of a part of the tile, so that it waits for memory once."""
+        trip loads all vectors of a thread, or of a part of the tile, so that it waits for memory once; trips with few
+        vectors are unrolled."""
         thread, config, width = self.thread, self.config, self.width
-        vectors = self._vectors_of_thread(width)
-        part = thread.loop_index("part", -(-vectors // self._vectors_at_once(width)))
+        vectors, at_once = self._vectors_of_thread(width), self._vectors_at_once(width)
+        if loop.rolled and (trips := at_once // vectors) > 1:
+            loop = replace(loop, rolled=False, unroll_by=trips)
+        part = thread.loop_index("part", -(-vectors // at_once))
         vector_id, m, n, over_tile = self._distribute(width, part=part)
-        first = thread.index + value_of(part) * integer(self._vectors_at_once(width) * config.threads)
+        first = thread.index + value_of(part) * integer(at_once * config.threads)
         vector_of_thread = FloorDiv(vector_id - first, integer(config.threads))
-        extents = min(vectors, self._vectors_at_once(width)), width
+        extents = min(vectors, at_once), width
         dimensions = 2 if width > 1 else 1
         sums = dense_array(self.lowering.names.allocate("sums"), self.dtype, extents[:dimensions], "register")
         v = thread.loop_index("w", width)

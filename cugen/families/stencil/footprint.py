@@ -134,7 +134,10 @@ class ChannelReduction:
 
 
 def find_channel_reductions(
-    request: Request, along: str, periods: Mapping[str, int] = MappingProxyType({})
+    request: Request,
+    along: str,
+    periods: Mapping[str, int] = MappingProxyType({}),
+    longer_than: int = MAX_UNROLLED_POINTS,
 ) -> tuple[ChannelReduction, ...]:
     """The long reductions over channels: indices that are plain subscripts of all reads that move along `along`.
 
@@ -151,7 +154,7 @@ def find_channel_reductions(
                 extents = list(map(request.context.static_extent, node.indices))
                 known = [extent for extent in extents if extent is not None]
                 points = math.prod(known) * math.prod(periods.values())
-                if channels and (len(known) < len(extents) or points > MAX_UNROLLED_POINTS):
+                if channels and (len(known) < len(extents) or points > longer_than):
                     taps = tuple(index for index in node.indices if index not in channels)
                     reductions[node] = ChannelReduction(node, channels, taps)
     return tuple(reductions.values())

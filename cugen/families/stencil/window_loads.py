@@ -56,8 +56,10 @@ LOOP_NAMES = ("row", "plane", "slab", "layer")  # loop variables over the dimens
 def load_window(lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer]) -> SectionGroup:
     """Declares and fills a window: vector loads where all its columns are in bounds, else scalar loads. `origins` are
     the indices of the thread's first output. The sections are those of templates/macros/register_windows.cu.j2."""
+    ranges_before = dict(lowering.ranges)
     definitions, loads = _loads(lowering, window, origins)
     widen_ranges((*definitions, *loads), lowering.ranges)
+    join_ranges(lowering.ranges, ranges_before)  # loops over other windows share the variables
     declared = Declare(window.array)
     return SectionGroup(window.array.symbol, (Section("registers", (declared, *definitions)), *loads))
 
@@ -221,7 +223,14 @@ class _WindowLoader:
             window.source, replace_item(subscripts, window.along, first), "load", size, span=window.footprint.read.span
         )
         body: tuple[Node, ...]
-        if size == 1:
+        is_choice = guard is not None and (window.counts[window.along] == 1 or _is_converted(window))
+        if size == 1 and is_choice:
+            local = Local(
+                self.lowering.names.allocate(f"{window.footprint.array.lower()}_value"), window.footprint.read.dtype
+            )
+            body = Load(local, source, guard, otherwise), self._store(row, offset, local)
+            guard = None
+        elif size == 1:
             body = (self._store(row, offset, Element.of(source)),)
         else:
             condition = None
@@ -316,7 +325,7 @@ class _WindowLoader:
         low, high = known.range if known else (first, end - 1)
         index = Index(name, integer(first), (min(low, first), max(high, end - 1)))
         self.loops[hint] = index
-        join_ranges(self.lowering.ranges, {index.symbol: index.range})
+        self.lowering.ranges[index.symbol] = index.range
         self.lowering.symbols[name] = index.symbol
         return index
 
@@ -331,6 +340,11 @@ class _WindowLoader:
         along = self.window.along
         subscripts = self.window.subscripts((*row[:along], column, *row[along:]))
         return Store(Access(self.window.array, subscripts, "store"), value)
+
+
+def _is_converted(window: RegisterWindow) -> bool:
+    """Whether elements are converted when they are loaded, which is done after the choice of a bounds check."""
+    return window.source.dtype.compute != window.source.dtype
 
 
 def _load(vector: Vector, access: Access, guard: Guard | None) -> tuple[Node, ...]:

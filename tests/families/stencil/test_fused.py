@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cugen.families.stencil.fused import family
+from cugen.kernel import generate
 from cugen.plan.kernel import Kernel
 from cugen.plan.traversal.walking import accesses
+from cugen.spec.load import load_text
 
 ROWS_FIRST = ("sum(w[s] * x[i, j + s - 2], s)", "sum(w[r] * t[i + r - 2, j], r)")
 COLUMNS_FIRST = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")
@@ -115,6 +118,22 @@ def test_a_scalar_result_is_not_fused(made):
     assert all(launch.family != "fused_stencil" for launch in kernel.plan.kernels)
 
 
+@pytest.mark.parametrize(("features", "families"), [(1, ["fused_stencil"]), (144, ["gemm", "stencil"])])
+def test_features_of_a_product_that_share_inputs_are_stored_before_they_are_filtered(monkeypatch, features, families):
+    monkeypatch.setattr(family, "MAX_CHANNELS", 24)
+    (spec,) = load_text(
+        "cugen: 1\nkernel: k\n"
+        f"params: {{N: 16, C: 24, E: {features}, H: 57, W: 57}}\narrays:\n"
+        "  x: {shape: [N, C, H, W], dtype: float32}\n  w: {shape: [E, C], dtype: float32}\n"
+        "  v: {shape: [E, 3, 3], dtype: float32}\n  y: {shape: [N, E, H, W], dtype: float32}\n"
+        "indices: {i: H, j: W, a: H, b: W}\ncompute: |\n  t[n, e, a, b] = relu(sum(x[n, c, a, b] * w[e, c], c))\n"
+        "  y[n, e, i, j] = sum(where(0 <= i + r - 1 < H and 0 <= j + s - 1 < W,"
+        " t[n, e, i + r - 1, j + s - 1] * v[e, r, s], 0), r, s)\n"
+    )
+    kernel = generate(spec, analysis=False)
+    assert [launch.family for launch in kernel.plan.kernels] == families
+
+
 # Results
 
 
@@ -139,6 +158,17 @@ def test_columns_left_of_an_image_narrower_than_a_warp(prove, between):
     """The column of a halo thread is negative there, and `threadIdx.x` is unsigned."""
     statements = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")
     prove(filters(3, 7, statements, boundary="zero", between=between))
+
+
+@pytest.mark.parametrize(("schedule", "is_fused"), [("", False), ("schedule: {family: fused_stencil}", True)])
+def test_an_intermediate_array_of_sums_over_many_channels_is_left_to_other_families(made, schedule, is_fused):
+    kernel = made(
+        f"{schedule}\nparams: {{C: 24, E: 32, H: 40, W: 64}}\narrays:\n  x: {{shape: [C, H, W], dtype: float32}}\n"
+        "  w: {shape: [E, C], dtype: float32}\n  y: {shape: [E, H, W], dtype: float32}\n"
+        "indices: {i: H, j: W, r: 3, s: 3}\ncompute: |\n  a[e, i, j] = sum(w[e, c] * x[c, i, j], c)\n"
+        "  y[e, i, j] = sum(where(inside(a[e, i + r - 1, j + s - 1]), a[e, i + r - 1, j + s - 1], 0), r, s)\n"
+    )
+    assert ([launch.family for launch in kernel.plan.kernels] == ["fused_stencil"]) == is_fused
 
 
 @pytest.mark.parametrize("schedule", ["block: {j: 64, i: 16}", slow("rows: 1"), slow("rows: 8")])
