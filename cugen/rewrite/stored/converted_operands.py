@@ -181,10 +181,10 @@ def _integer_range(value: Expr) -> tuple[int, int] | None:
         case Cast(arg=arg, to=to) if arg.dtype.is_integer and to.is_float:
             ends = type_range(arg)
         case Op(name="add" | "sub" | "mul" as name, args=(left, right)) if value.dtype.is_float:
-            sides = _integer_range(left), _integer_range(right)
-            if sides[0] is None or sides[1] is None:
+            of_left, of_right = _integer_range(left), _integer_range(right)
+            if of_left is None or of_right is None:
                 return None
-            results = [_ARITHMETIC[name](a, b) for a, b in product(*sides)]
+            results = [_ARITHMETIC[name](a, b) for a, b in product(of_left, of_right)]
             ends = min(results), max(results)
         case _:
             return None
