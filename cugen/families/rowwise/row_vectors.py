@@ -121,14 +121,18 @@ def is_narrow(problem: RowProblem) -> bool:
 
 
 def contiguous_row(problem: RowProblem) -> str:
-    """The row index along which more of the accessed arrays are contiguous than along the columns; empty for none."""
+    """The row index along which threads are adjacent, since fewer of the accessed arrays are strided along it than
+    along the columns, or as few and more of them contiguous; empty for none."""
     along = problem.column.name
     moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
-    counts = {
-        index.name: sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
-        for index in (problem.column, *reversed(problem.domain.rows))
-    }
-    best = max(counts, key=lambda name: counts[name])
+
+    def cost(name: str) -> tuple[int, int]:
+        contiguous = sum(is_contiguous(problem.arrays[array], subs, name) for array, subs in moving)
+        dependent = sum(any(name in free_indices(sub) for sub in subs) for _, subs in moving)
+        return dependent - contiguous, -contiguous
+
+    rows = [index.name for index in reversed(problem.domain.rows)]
+    best = min((along, *(name for name in rows if cost(name)[1])), key=cost)
     return best if best != along else ""
 
 

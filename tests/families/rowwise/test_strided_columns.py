@@ -79,3 +79,30 @@ def test_several_columns_whose_elements_are_equally_far_apart_have_one_index(mad
 @pytest.mark.parametrize("sizes", [(3, 7, 5, 33), (5, 1, 11, 64), (1, 13, 3, 7)])
 def test_results_of_several_strided_columns_are_right(prove, sizes, dtype):
     prove(channels_last(*sizes, dtype=dtype), sanitize=True)
+
+
+BAND = """
+params: {B: 4, T: %s, D: %s, W: %s}
+arrays:
+  p: {shape: [B, T, W], dtype: float32}
+  v: {shape: [B, T%s, D], dtype: %s}
+  o: {shape: [B, T, D], dtype: %s}
+compute: o[b, i, d] = sum(p[b, i, w] * v[b, i %s w, d], w%s)
+"""
+BANDS = {"lower": ("", "-", ", where=w <= i"), "upper": (" + W - 1", "+", "")}
+
+
+def band(name: str, rows: int, columns: int, terms: int, dtype: str) -> str:
+    more, sign, where = BANDS[name]
+    return BAND % (rows, columns, terms, more, dtype, dtype, sign, where)
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_threads_are_adjacent_along_the_columns_of_a_band_product(planned, name):
+    kernel = planned(band(name, 4096, 64, 256, "float16"))
+    assert (kernel.family, kernel.block) == ("rowwise", (64, 16, 1))
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_band_products_are_right(prove, name):
+    prove(band(name, 45, 33, 20, "float32"), sanitize=True)
