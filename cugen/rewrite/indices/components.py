@@ -6,7 +6,7 @@ becomes
 so that one thread computes all components of a result, and what they have in common once. The same is done to long
 windows that slide along another index, `y[i, c] = sum(h[k] * x[4 * i + k, c], k)`, to long reductions of the same
 elements for a few values, `y[c] = sum(x[n] <= q[c], n)`, and to a statement without loops beside others that write
-single components of the same array: y[k, 0, c] beside y[k, 1, 0].
+single components of the same array: y[k, 0, c] or y[k, 0, c + 1] beside y[k, 1, 0].
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ def _index_by_constants(statement: Statement, spec: Spec) -> Index | None:
     others = [s for s in spec.statements if s.target == statement.target and s.subscripts != statement.subscripts]
     if any(map(_has_loops, others)):
         return None
+    fewer = [single for single in others if len(single.indices) == len(statement.indices) - 1]
     for index in statement.indices:
         count = elements((index,), spec)
-        if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
+        if count is None or not 2 <= count <= _MAX_COMPONENTS:
             continue
-        dimension = statement.subscripts.index(IndexValue(index.name))
-        fewer = (s for s in others if len(s.indices) == len(statement.indices) - 1)
-        if any(isinstance(single.subscripts[dimension], Const) for single in fewer):
+        moving = [n for n, sub in enumerate(statement.subscripts) if index.name in free_indices(sub)]
+        if len(moving) == 1 and any(isinstance(single.subscripts[moving[0]], Const) for single in fewer):
             return index
     return None
 
