@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from cugen.families.rowwise.statements.recognition import RowProblem
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import (
@@ -24,7 +25,7 @@ from cugen.plan.context import Context
 from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import integer, symbol
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, children, free_indices
 
 MIN_ACCESS_BYTES = 8  # of vectors, below which those of unaligned rows start at the first aligned element
 MAX_SHARED_LINE_BYTES = 4  # per lane, so that the elements of a warp are in a cache line
@@ -121,19 +122,27 @@ def is_narrow(problem: RowProblem) -> bool:
 
 
 def contiguous_row(problem: RowProblem) -> str:
-    """The row index along which threads are adjacent, since fewer of the accessed arrays are strided along it than
-    along the columns, or as few and more of them contiguous; empty for none."""
-    along = problem.column.name
-    moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
+    """The row index along which threads are adjacent, since fewer of the accessed arrays are strided along it than along
+    the columns, whatever adjacent rows share being none; empty for none. Of fewer rows than a warp only where more
+    arrays are contiguous along it."""
+    column = problem.column
+    moving = [
+        (array, subs) for array, subs in _accesses(problem) if any(column.name in free_indices(sub) for sub in subs)
+    ]
 
-    def cost(name: str) -> tuple[int, int]:
-        contiguous = sum(is_contiguous(problem.arrays[array], subs, name) for array, subs in moving)
-        dependent = sum(any(name in free_indices(sub) for sub in subs) for _, subs in moving)
-        return dependent - contiguous, -contiguous
+    def contiguous(index: Index) -> int:
+        return sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
 
-    rows = [index.name for index in reversed(problem.domain.rows)]
-    best = min((along, *(name for name in rows if cost(name)[1])), key=cost)
-    return best if best != along else ""
+    def cost(index: Index) -> tuple[int, int]:
+        dependent = sum(any(index.name in free_indices(sub) for sub in subs) for _, subs in moving)
+        return dependent - contiguous(index), -contiguous(index)
+
+    def is_candidate(index: Index) -> bool:
+        fills_warp = contiguous(index) > 0 and problem.request.context.planned_extent(index) >= WARP_SIZE
+        return fills_warp or contiguous(index) > contiguous(column)
+
+    best = min((column, *filter(is_candidate, reversed(problem.domain.rows))), key=cost)
+    return best.name if best != column else ""
 
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
