@@ -220,7 +220,7 @@ def _counted(
         moved = traffic(walked, all_sites, accesses, params, executions, basis.constant.bytes_read)
         hiding = latency_hiding(walked, all_sites, basis.occupancy, device, executions) if device else None
         copies = copies_in_flight(all_sites, basis.occupancy, device) if device else None
-        issued = warp_instructions(walked, all_sites, executions)
+        issued = warp_instructions(walked, all_sites, executions, device)
     except Unknown as why:
         return replace(basis, unknown=str(why))
     roof = roofline(done, moved, device, _shared_wavefronts(accesses), kernel.idle_unit) if device else None

@@ -15,13 +15,15 @@ from cugen.analysis.launches.traffic import GLOBAL
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Site, Step
 from cugen.machine import Device
-from cugen.machine.functions import FUNCTION_INSTRUCTIONS
+from cugen.machine.functions import FLOAT64_FUNCTION_FACTOR, FLOAT64_FUNCTION_SHARE, FUNCTION_INSTRUCTIONS
 from cugen.machine.latency import Latency, memory_latency
+from cugen.plan.lowering.instructions import issue_slots
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, If, Mma
 from cugen.plan.pipeline_nodes import PipelineNode, TensorLoad
 from cugen.plan.traversal.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
+from cugen.spec.types import FLOAT64
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +107,14 @@ def copies_in_flight(sites: Iterable[Site], occupancy: OccupancyFacts, device: D
     return CopiesInFlight(latency, sum(tiles.values()) * blocks, needed)
 
 
-def warp_instructions(steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts) -> int:
-    """Warp instructions of a launch besides those of addresses and loops. Raises Unknown as execution counts do."""
+def warp_instructions(
+    steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts, device: Device | None
+) -> int:
+    """Warp instructions of a launch besides those of addresses and loops, of functions in float64 the issue slots on
+    the device. Raises Unknown as execution counts do."""
     steps = tuple(steps)
     loads = (site for site in sites if _is_global_load(site.access))
-    functions = sum(count * executions.of(s.point).warps for s in steps if (count := _of_functions(s)))
+    functions = sum(count * executions.of(s.point).warps for s in steps if (count := _of_functions(s, device)))
     return _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1) + functions
 
 
@@ -151,11 +156,19 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
     return len(operations) - fused + adds + len(touched)
 
 
-def _of_functions(step: Step) -> int:
+def _of_functions(step: Step, device: Device | None) -> int:
     """The instructions of a node's functions after the first of each. Literal powers are multiplications in a plan, and
     extrema count as one instruction, as on recent targets."""
     operations = (leaf for value in values_of(step.node) for leaf in walk(value) if isinstance(leaf, Op))
-    return sum(FUNCTION_INSTRUCTIONS.get(op.name, 1) - 1 for op in operations if op.dtype.is_float)
+    return sum(_of_function(op, device) for op in operations if op.dtype.is_float)
+
+
+def _of_function(op: Op, device: Device | None) -> int:
+    count = FUNCTION_INSTRUCTIONS.get(op.name, 1)
+    if count > 1 and op.dtype == FLOAT64 and device is not None:
+        slots = 1 + FLOAT64_FUNCTION_SHARE * (issue_slots(FLOAT64, device) - 1)
+        count = round(count * FLOAT64_FUNCTION_FACTOR * slots)
+    return count - 1
 
 
 def _is_product(value: Expr) -> bool:
