@@ -19,5 +19,7 @@ FUNCTION_INSTRUCTIONS = MappingProxyType(
     }
 )
 
+INTEGER_POWER_INSTRUCTIONS = 140  # by squaring, in a loop over the bits of an exponent of up to six
+
 EXTREMUM_INSTRUCTIONS = 3  # of a maximum or minimum that propagates NaN, where the target has no instruction for it
 EXTREMUM_CAPABILITY = (8, 0)  # compute capability from which on float32 has it (PTX ISA: min.NaN)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
+from cugen.plan.lowering.instructions import is_integer_power
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds
 from cugen.rewrite.temporaries import Temporary, temporary
@@ -91,7 +92,8 @@ def with_tables(
 
 def is_costly(node: Expr) -> bool:
     """Whether it is a function of many instructions."""
-    return isinstance(node, Op) and node.dtype.is_float and node.name in FUNCTION_INSTRUCTIONS
+    is_float = isinstance(node, Op) and node.dtype.is_float and node.name in FUNCTION_INSTRUCTIONS
+    return is_float or is_integer_power(node)
 
 
 def _by_stride(statement: Statement) -> dict[str, Index]:
@@ -118,9 +120,9 @@ def _tabled(
     free = free_indices(expr)
     nodes = list(walk(expr))
     is_read_only = not any(isinstance(node, Read) and node.array in written for node in nodes)
-    is_float = isinstance(expr, Op | Select | Cast) and expr.dtype.is_float
+    is_number = isinstance(expr, Op | Select | Cast) and (expr.dtype.is_float or expr.dtype.is_integer)
     is_whole = not any(isinstance(node, Reduce) for node in nodes)
-    if is_float and is_whole and free and free < names and is_read_only and any(map(is_costly, nodes)):
+    if is_number and is_whole and free and free < names and is_read_only and any(map(is_costly, nodes)):
         is_operand = is_term and any(isinstance(node, Read) and free_indices(node) == free for node in nodes)
         if not any(isinstance(node, Sample) for node in nodes) and not (is_operand and has_operands()):
             yield expr
