@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import sympy
+
 from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.slices import Slices
 from cugen.families.staged.thread_outputs import ThreadOutputs
@@ -15,12 +17,12 @@ from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.plan.lowering.reductions import accumulate, begin_position, combine, declare_accumulators
+from cugen.plan.lowering.reductions import accumulate_together, begin_position, combine, declare_accumulators, index_bound
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, bounds, integer
-from cugen.spec.expressions import Cast, Local, Reduce, walk
+from cugen.plan.symbols import Integer, Minimum, bounds, integer
+from cugen.spec.expressions import Cast, Expr, Local, Reduce, conjuncts, free_indices, walk
 from cugen.spec.types import FLOAT32, INT32
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ class TileWalk:
         self.builder, self.walk = builder, walk
         self.lowering, self.config = builder.lowering, builder.config
         self.extent = builder.context.extent(walk.index)
+        # Of the terms: less than the extent where a condition bounds the index.
+        self.end: Integer = self.extent
+        self.end_condition: Expr | None = None
 
     def sections(self, blocks: Mapping[str, Integer]) -> tuple[Section, ...]:
         """The sections of templates/staged.cu.j2. `blocks`: the block's coordinates, by index."""
@@ -51,6 +56,7 @@ class TileWalk:
         slices = Slices(self.config, lowering, self.walk.step)
         lowering.prepare(tuple(reduction.body for reduction in self.walk.reductions))
         operands = register_operands(self.builder.request, self.walk, tuple(outputs.counters))
+        self._bound(outputs)
         results = self._start(outputs, operands, outer)
         counter = None if self._is_whole() else self._first()
         first = integer(0) if counter is None else counter.symbol
@@ -153,8 +159,9 @@ class TileWalk:
 
     def _is_begun(self, reduction: Reduce) -> bool:
         """Whether an argmax or argmin may begin with the position of the first term: there is one, unconditional."""
-        low, high = bounds(self.extent, self.lowering.ranges)
-        return reduction.is_position and reduction.where is None and low >= 1 and high <= INT32.highest
+        low, high = bounds(self.end, self.lowering.ranges)
+        is_conditional = any(condition != self.end_condition for condition in conjuncts(reduction.where))
+        return reduction.is_position and not is_conditional and low >= 1 and high <= INT32.highest
 
     def _name(self, reduction: Reduce, name: str) -> str:
         """The name, after the statement's target where there are several reductions."""
@@ -209,12 +216,16 @@ class TileWalk:
         lowering, name = self.lowering, self.walk.index.name
 
         def term(scope: Scope) -> None:
+            groups: dict[tuple[Expr, ...], list[tuple[Reduce, Local, Local | None, bool]]] = {}
             for reduction, (target, second) in targets.items():
                 extreme = second if reduction.is_position else None
-                accumulate(lowering, reduction, target, scope, extreme, begun=self._is_begun(reduction))
+                conditions = tuple(part for part in conjuncts(reduction.where) if part != self.end_condition)
+                groups.setdefault(conditions, []).append((reduction, target, extreme, self._is_begun(reduction)))
+            for conditions, terms in groups.items():
+                accumulate_together(lowering, terms, conditions, scope)
 
         is_whole = divides(self.walk.step, self.extent, self.builder.context)
-        stop = integer(slices.step) if is_whole else slices.stop(self.extent - first)
+        stop = integer(slices.step) if is_whole and self.end == self.extent else slices.stop(self.end - first)
         counter = loop_variable(f"{name}_step", slices.step, lowering)
         lowering.local[name] = slices.position(counter.symbol)
         inner = Scope(each, frozenset((name,)), is_loop=True)
@@ -239,6 +250,21 @@ class TileWalk:
         outputs.each(scope, term)
         for parent, loop, body in reversed(loops):
             parent.nodes.append(For(loop, tuple(body.nodes)))
+
+    def _bound(self, outputs: ThreadOutputs) -> None:
+        """Ends the walk where a condition does that is the same for all reductions, outputs of a thread and terms of a
+        step, as that of the last of the parts of a reduction."""
+        name, reductions = self.walk.index.name, self.walk.reductions
+        several = {index.name for index in reductions[0].indices} - {name} | set(outputs.counters)
+        position = sympy.Symbol(name, integer=True)
+        symbols = {**self.lowering.symbols, name: position}
+        for condition in conjuncts(reductions[0].where):
+            is_common = all(condition in conjuncts(reduction.where) for reduction in reductions)
+            if is_common and free_indices(condition).isdisjoint(several):
+                bound = index_bound(condition, symbols, position)
+                if bound is not None and bound.operator == "<":
+                    self.end, self.end_condition = Minimum(self.extent, bound.right), condition
+                    return
 
     def _is_long(self, reduction: Reduce) -> bool:
         if reduction.kind != "sum" or reduction.dtype != FLOAT32:

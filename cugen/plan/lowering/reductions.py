@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -137,6 +137,23 @@ def accumulate(
     _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope, begun)
 
 
+def accumulate_together(
+    lowering: Lowering,
+    terms: Sequence[tuple[Reduce, Local, Local | None, bool]],
+    conditions: tuple[Expr, ...],
+    scope: Scope,
+) -> None:
+    """Combines a term of each reduction into its accumulator, as `accumulate` does, under `conditions` that they share:
+    what their terms have in common is evaluated once. `terms`: reductions, accumulators, extremes, and whether they are
+    begun."""
+
+    def step(inner: Scope) -> None:
+        for reduction, accumulator, extreme, begun in terms:
+            _accumulate(lowering, reduction, (), accumulator, extreme or accumulator, inner, begun)
+
+    _where(conditions, lowering, scope, step)
+
+
 def begin_position(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
     """The first values of an argmax or argmin over at least one term, all unconditional: the first position, with the
     identity, which no later term equals or exceeds before a greater one."""
@@ -225,7 +242,12 @@ def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.S
 
 def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
     """The condition as `symbol < e` or `symbol >= e`, if it is linear in the symbol."""
-    return _bound(to_guard(condition, lowering.symbols), symbol)
+    return index_bound(condition, lowering.symbols, symbol)
+
+
+def index_bound(condition: Expr, symbols: Mapping[str, Integer], symbol: sympy.Symbol) -> Comparison | None:
+    """The same of a condition over indices with these `symbols`."""
+    return _bound(to_guard(condition, symbols), symbol)
 
 
 def loaded_bound(

@@ -10,7 +10,7 @@ are compared by, `sum(sigmoid(x[j]) > sigmoid(x[i]), j)`, where no family takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
@@ -50,12 +50,14 @@ def with_tables(
     Tables are of arrays that no statement writes, so that all are computed first, and leave statements that share a
     launch together."""
     written = {statement.target for statement in spec.statements}
+    in_use = {node.array for s in spec.statements for node in walk(s.value) if isinstance(node, Read)}
     taken = taken_names(spec)
     tables: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}  # by their values and indices
     statements: list[Statement] = []
     for statement in spec.statements:
         whole = inlined[statement]
-        if any(isinstance(node, Scan) for node in walk(whole.value)):
+        is_unread = spec.array(statement.target).is_temporary and statement.target not in in_use
+        if is_unread or any(isinstance(node, Scan) for node in walk(whole.value)):
             statements.append(statement)
             continue
         indices, names = _by_stride(whole), set(taken)
@@ -64,18 +66,20 @@ def with_tables(
         used: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}
         for value in dict.fromkeys(_tabled(whole.value, outputs, written, partial(has_operands, whole))):
             free = tuple(index for name, index in indices.items() if name in free_indices(value))
-            if not are_in_bounds(value, free, spec):
+            source = _source(value, free, spec, {*names, *indices})
+            if source is None:
                 continue
-            same = (stored.read_of(value, indices) for stored in used.values())
-            if (read := next(filter(None, same), None)) is not None:  # of another index
-                reads[value] = read
-                continue
-            table = tables.get((value, free))
-            if table is None:
-                what = f"table of: {whole.text}"
-                table = temporary(fresh(f"{whole.target}_table", names), free, value, what, whole, is_stored=True)
-            used[value, free] = table
-            reads[value] = table.read
+            same = (stored.read_of(source.value, indices) for stored in used.values())
+            read = next(filter(None, same), None)  # of another index
+            if read is None:
+                table = tables.get((source.value, source.indices))
+                if table is None:
+                    what = f"table of: {whole.text}"
+                    name = fresh(f"{whole.target}_table", names)
+                    table = temporary(name, source.indices, source.value, what, whole, is_stored=True)
+                used[source.value, source.indices] = table
+                read = table.read
+            reads[value] = replaced(read, source.subscripts.get)
         with_reads = replace(whole, value=replaced(whole.value, reads.get))
         if not used or not pays(whole, with_reads, tuple(used.values())):
             statements.append(statement)
@@ -88,6 +92,35 @@ def with_tables(
     arrays = (*spec.arrays, *(table.array for table in tables.values()))
     first = (table.statement for table in tables.values())
     return replace(spec, arrays=arrays, statements=(*first, *statements))
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a table stores: a value for all `indices`, which is read at `subscripts` in place of some of them."""
+
+    value: Expr
+    indices: tuple[Index, ...]
+    subscripts: Mapping[Expr, Expr] = field(default_factory=dict)
+
+
+def _source(value: Expr, free: tuple[Index, ...], spec: Spec, taken: set[str]) -> _Source | None:
+    """The table of a value of the indices `free`, whose reads are in bounds for all of these, or else for all elements
+    of an array along a dimension, at the one subscript that has the others: `c[20 * part + i]` for `c[n]`, as of the
+    parts of a reduction, whose conditions keep that in bounds. None if there is neither."""
+    if are_in_bounds(value, free, spec):
+        return _Source(value, free)
+    for read in (node for node in walk(value) if isinstance(node, Read)):
+        for extent, subscript in zip(spec.array(read.array).shape, read.subscripts, strict=True):
+            if not isinstance(subscript, Op) or any(isinstance(node, Read) for node in walk(subscript)):
+                continue
+            element = Index(fresh("n", set(taken)), extent)
+            position: dict[Expr, Expr] = {subscript: IndexValue(element.name)}
+            of_element = replaced(value, position.get)
+            indices = (*(index for index in free if index.name not in free_indices(subscript)), element)
+            is_whole = free_indices(of_element) == {index.name for index in indices}
+            if is_whole and are_in_bounds(of_element, indices, spec):
+                return _Source(of_element, indices, {IndexValue(element.name): subscript})
+    return None
 
 
 def is_costly(node: Expr) -> bool:
