@@ -23,3 +23,14 @@ INTEGER_POWER_INSTRUCTIONS = 140  # by squaring, in a loop over the bits of an e
 
 EXTREMUM_INSTRUCTIONS = 3  # of a maximum or minimum that propagates NaN, where the target has no instruction for it
 EXTREMUM_CAPABILITY = (8, 0)  # compute capability from which on float32 has it (PTX ISA: min.NaN)
+
+# Functions of several instructions without a branch, by type.
+STRAIGHT_FUNCTIONS = MappingProxyType(
+    {
+        "float32": (
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "tanh", "sinh", "cosh", "asin", "acos", "atan"),
+            *("rsqrt", "cbrt", "erf", "erfc", "sign"),
+        ),
+        "float64": ("cbrt", "erf", "sign"),
+    }
+)

@@ -12,6 +12,7 @@ import sympy
 from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.slices import Slices
 from cugen.families.staged.thread_outputs import ThreadOutputs
+from cugen.families.staged.thread_tile import operations_of
 from cugen.families.staged.walk import UNROLL, Walk
 from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
@@ -28,6 +29,9 @@ from cugen.spec.types import FLOAT32, INT32
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
 
+# Of the steps of a walk, as they are executed: with slow paths of functions their code is twice as long, and fits an
+# instruction cache of 32 KB (heuristic).
+MAX_UNROLLED_INSTRUCTIONS = 1024
 UNROLL_NESTED = 4  # of one with loops in each step (heuristic)
 
 # A running sum in float32 of more terms has partial sums per tile, so that rounding errors don't add up: of 1024 terms
@@ -106,7 +110,17 @@ class TileWalk:
             load(scope)
 
         outputs.each(outer, start)
+        if not outputs.counters and any(reduction.where is not None for reduction in self.walk.reductions):
+            self._load_before_conditions(outer)
         return results
+
+    def _load_before_conditions(self, outer: Scope) -> None:
+        """Loads the operands of the thread's output, which conditions of the terms keep in the loop."""
+        request = self.builder.request
+        outputs = [index.name for index in request.group.statements[0].indices]
+        for operand in register_operands(request, self.walk, outputs):
+            if not operand.inner:
+                self.lowering.lower(operand.read, outer)
 
     def _compute(
         self, outer: Scope, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, slices: Slices
@@ -232,7 +246,7 @@ class TileWalk:
         inner.nodes.append(define_index(name, first + lowering.local[name], self.extent, lowering))
         scope = inner
         is_nested = any(isinstance(node, Reduce) for reduction in targets for node in walk(reduction.body))
-        factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else UNROLL)
+        factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else self._unrolled_steps(outputs.width))
         loop = Loop(counter, integer(0), stop, unroll_by=factor if factor > 1 else 0)
         loops: list[tuple[Scope, Loop, Scope]] = [(each, loop, inner)]
         for index in self.walk.reductions[0].indices:
@@ -250,6 +264,12 @@ class TileWalk:
         outputs.each(scope, term)
         for parent, loop, body in reversed(loops):
             parent.nodes.append(For(loop, tuple(body.nodes)))
+
+    def _unrolled_steps(self, outputs: int) -> int:
+        """The steps of the walk whose instructions for the outputs of a thread stay in the instruction cache."""
+        instructions = operations_of(self.builder.request, self.walk.reductions) * outputs
+        steps = max(int(MAX_UNROLLED_INSTRUCTIONS / max(instructions, 1)), 1)
+        return min(1 << (steps.bit_length() - 1), UNROLL)
 
     def _bound(self, outputs: ThreadOutputs) -> None:
         """Ends the walk where a condition does that is the same for all reductions, outputs of a thread and terms of a
