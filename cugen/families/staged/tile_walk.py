@@ -18,13 +18,14 @@ from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
+from cugen.plan.intervals import fits, interval
 from cugen.plan.lowering.reductions import accumulate_together, begin_position, combine, declare_accumulators, index_bound
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Minimum, bounds, integer
-from cugen.spec.expressions import Cast, Expr, Local, Reduce, conjuncts, free_indices, walk
-from cugen.spec.types import FLOAT32, INT32
+from cugen.spec.expressions import Cast, Expr, Local, Reduce, bound_indices, conjuncts, free_indices, walk
+from cugen.spec.types import FLOAT32, INT32, INT64
 
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
@@ -164,7 +165,7 @@ class TileWalk:
     def _accumulator(self, reduction: Reduce, outputs: ThreadOutputs, scope: Scope) -> tuple[Local, Local]:
         """The local of the result, and of an argmax or argmin the extreme."""
         kind = reduction.kind if reduction.kind != "max" else "largest"
-        dtype = INT32 if self._is_begun(reduction) else reduction.dtype  # as the walk's index
+        dtype = INT32 if self._is_begun(reduction) or self._is_narrow(reduction) else reduction.dtype
         local = outputs.result(self._name(reduction, kind), dtype, scope)
         if not reduction.is_position:
             return local, local
@@ -173,9 +174,26 @@ class TileWalk:
 
     def _is_begun(self, reduction: Reduce) -> bool:
         """Whether an argmax or argmin may begin with the position of the first term: there is one, unconditional."""
+        return reduction.is_position and self._has_term(reduction)
+
+    def _is_narrow(self, reduction: Reduce) -> bool:
+        """Whether 32 bits hold all terms of an extremum of 64, as of indices, of which there is one."""
+        if reduction.kind not in ("max", "min") or reduction.dtype != INT64 or not self._has_term(reduction):
+            return False
+        ranges = {symbol.name: values for symbol, values in self.lowering.ranges.items()}
+        indices = (*self.builder.request.group.statements[0].indices, *reduction.indices, *bound_indices(reduction.body))
+        extents = (self.builder.context.extent(index) for index in indices)
+        ends = (bounds(extent, self.lowering.ranges)[1] for extent in extents)
+        ranges |= {index.name: (0, max(end - 1, 0)) for index, end in zip(indices, ends, strict=True)}
+        return fits(interval(reduction.body, ranges), INT32)
+
+    def _has_term(self, reduction: Reduce) -> bool:
+        """Whether there is a term that no condition leaves out, and the walk's index has 32 bits."""
         low, high = bounds(self.end, self.lowering.ranges)
+        others = (self.builder.context.extent(index) for index in reduction.indices if index != self.walk.index)
         is_conditional = any(condition != self.end_condition for condition in conjuncts(reduction.where))
-        return reduction.is_position and not is_conditional and low >= 1 and high <= INT32.highest
+        has_others = all(bounds(extent, self.lowering.ranges)[0] >= 1 for extent in others)
+        return not is_conditional and has_others and low >= 1 and high <= INT32.highest
 
     def _name(self, reduction: Reduce, name: str) -> str:
         """The name, after the statement's target where there are several reductions."""

@@ -18,6 +18,7 @@ from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, floor_quotient
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
     Boundary,
+    Cast,
     Const,
     Expr,
     IndexValue,
@@ -167,7 +168,7 @@ def declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tupl
     if reduction.is_position:
         return Let(local, Const(-1, INT64), mutable=True), Let(second, Const(0, second.dtype), mutable=True)
     accumulators = (local,) if second is local else (local, second)
-    return tuple(Let(name, identity(reduction.kind, reduction.dtype), mutable=True) for name in accumulators)
+    return tuple(Let(name, identity(reduction.kind, name.dtype), mutable=True) for name in accumulators)
 
 
 def _loop(
@@ -424,7 +425,10 @@ def _step(
 ) -> tuple[Node, ...]:
     kind = reduction.kind
     if not reduction.is_position:
-        plain = Assign(local, combine(kind, local, value))
+        if kind == "sum" and local.dtype.is_integer and (condition := _compound_condition(value)) is not None:
+            # An addition of the condition would hold those of unrolled terms in registers, a bit for each.
+            return (If(condition, (Assign(local, combine(kind, local, Const(1, local.dtype))),)),)
+        plain = Assign(local, combine(kind, local, value if value.dtype == local.dtype else _converted(value, local)))
         return (plain,) if second is local else _compensated_step(lowering, local, second, value)
     if not isinstance(value, Local):
         named = Local(lowering.names.allocate("candidate"), value.dtype)
@@ -445,6 +449,22 @@ def _step(
         better = Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
     none_yet = Op("lt", (local, Const(0, INT64)), BOOL)
     return (*first, If(better if begun else Op("or", (none_yet, better), BOOL), chosen))
+
+
+def _compound_condition(value: Expr) -> Expr | None:
+    """The condition that a term of a count is, where it is one of several."""
+    match value:
+        case Cast(arg=arg, to=to) if to.is_integer:
+            return _compound_condition(arg)
+        case Op(name="and" | "or", dtype=dtype) | Select(dtype=dtype) if dtype == BOOL:
+            return value
+    return None
+
+
+def _converted(value: Expr, local: Local) -> Expr:
+    """A term as the accumulator has it, where that is narrower."""
+    is_narrower = local.dtype.is_integer and value.dtype.is_integer and local.dtype.bits < value.dtype.bits
+    return Cast(value, local.dtype) if is_narrower else value
 
 
 def _compensated_step(lowering: Lowering, total: Local, surplus: Local, value: Expr) -> tuple[Node, ...]:
