@@ -19,7 +19,13 @@ from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
 from cugen.plan.intervals import fits, interval
-from cugen.plan.lowering.reductions import accumulate_together, begin_position, combine, declare_accumulators, index_bound
+from cugen.plan.lowering.reductions import (
+    accumulate_together,
+    begin_position,
+    combine,
+    declare_accumulators,
+    index_bound,
+)
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -181,7 +187,11 @@ class TileWalk:
         if reduction.kind not in ("max", "min") or reduction.dtype != INT64 or not self._has_term(reduction):
             return False
         ranges = {symbol.name: values for symbol, values in self.lowering.ranges.items()}
-        indices = (*self.builder.request.group.statements[0].indices, *reduction.indices, *bound_indices(reduction.body))
+        indices = (
+            *self.builder.request.group.statements[0].indices,
+            *reduction.indices,
+            *bound_indices(reduction.body),
+        )
         extents = (self.builder.context.extent(index) for index in indices)
         ends = (bounds(extent, self.lowering.ranges)[1] for extent in extents)
         ranges |= {index.name: (0, max(end - 1, 0)) for index, end in zip(indices, ends, strict=True)}
