@@ -17,11 +17,15 @@ from cugen.spec.prove.affine import text_of
 
 
 def type_warnings(kernel: Kernel) -> tuple[Diagnostic, ...]:
-    """A warning for each temporary that a product has beside an array of 16 or 8 bits."""
+    """A warning for each temporary that a product has beside an array of 16 or 8 bits; not for those of a chain in one
+    statement, whose family multiplies them in registers."""
     spec = kernel.spec
+    planned = {statement.target for statement in kernel.plan.context.spec.statements}
     warnings: dict[str, Diagnostic] = {}
     for statement in spec.statements:
         for wide, narrow in _mixed_products(statement, spec):
+            if wide.name not in planned:
+                continue
             warnings.setdefault(wide.name, _warning(wide, narrow, statement, spec))
     return tuple(warnings.values())
 

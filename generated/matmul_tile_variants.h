@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 7149922f270bd3e0, text c7b1f0af6dd8398d.
+// Input 71a68c5104c82395, text 3bc268e01b4f9bf4.

@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 7149922f270bd3e0, text 17d2246710a6d32b.
+// Input 71a68c5104c82395, text f630243f522f84ed.

@@ -75,3 +75,22 @@ def test_the_declaration_cures_it():
     kernel = generate(load_text(text.replace("compute:", f"  {declared}\ncompute:"))[0], analysis=False)
     assert type_warnings(kernel) == ()
     assert [launch.family for launch in kernel.plan.kernels] == ["wgmma", "wgmma"]
+
+
+def test_weights_that_stay_in_registers_are_not():
+    text = """cugen: 1
+kernel: attention
+target: sm_90
+params: {M: 200, N: 200, D: 64}
+arrays:
+  q: {shape: [M, D], dtype: float16}
+  k: {shape: [N, D], dtype: float16}
+  v: {shape: [N, D], dtype: float16}
+  o: {shape: [M, D], dtype: float16}
+schedule: {family: FAMILY}
+compute: |
+  p[i, j] = softmax(sum(q[i, c] * k[j, c], c), j)
+  o[i, d] = sum(p[i, j] * v[j, d], j)
+"""
+    assert of(text.replace("FAMILY", "attention")) == ()
+    assert len(of(text.replace("schedule: {family: FAMILY}\n", "").replace("target: sm_90", "target: sm_75"))) == 1

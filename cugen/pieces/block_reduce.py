@@ -20,7 +20,7 @@ from cugen.pieces.kernels import dense_array
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.lowering.reductions import combine, identity
+from cugen.plan.lowering.reductions import combine, identity, takes_precedence
 from cugen.plan.memory import Access, Array, Element, Shuffled
 from cugen.plan.nodes import Assign, Barrier, Declare, For, If, Let, Loop, Node, Section, Store, when
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -189,7 +189,7 @@ def merge(accumulator: Accumulator, partial: Sequence[Expr]) -> tuple[Node, ...]
         return (Assign(accumulator.value, combine(accumulator.kind, accumulator.value, partial[0])),)
     position, extreme = partial
     update = (Assign(accumulator.value, position), Assign(accumulator.extreme, extreme))
-    wins = _takes_precedence(accumulator.kind, (position, extreme), (accumulator.value, accumulator.extreme))
+    wins = takes_precedence(accumulator.kind, (position, extreme), (accumulator.value, accumulator.extreme))
     if accumulator.first is None:
         none_yet = _op("lt", accumulator.value, Const(0, INT64))
         exists = _op("ge", position, Const(0, INT64))
@@ -246,18 +246,6 @@ def _load_partials(
             yield Assign(local, element)
         else:
             yield when(lane, "<", integer(group.warps), (Assign(local, element),), (Assign(local, start),))
-
-
-def _takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Expr, Expr]) -> Expr:
-    """Whether a candidate (position, element) wins: NaN first, then the better element, ties to the lower position."""
-    (position, value), (current_position, current_value) = candidate, current
-    better = _op("gt" if kind == "argmax" else "lt", value, current_value)
-    tied = _op("eq", value, current_value)
-    if value.dtype.is_float:
-        nan, current_nan = _op("ne", value, value), _op("ne", current_value, current_value)
-        better = _op("or", better, _op("and", nan, _op("eq", current_value, current_value)))
-        tied = _op("or", tied, _op("and", nan, current_nan))
-    return _op("or", better, _op("and", tied, _op("lt", position, current_position)))
 
 
 def _op(name: str, *args: Expr) -> Op:

@@ -13,6 +13,8 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.structures.numbered_elements import GatheredStores, NumberedElements, numbered_elements
 from cugen.pieces.structures.runs import Run
 from cugen.pieces.vectors import ElementRef, is_computed, runs_backwards, widest_at
+from cugen.plan.alignment import divisor
+from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
 from cugen.plan.memory import ADDRESSED, Access, Array, Component, Element, Vector
@@ -83,16 +85,23 @@ def wide_reads(
         if read not in excluding and moves and array.space in IN_MEMORY:
             backwards = runs_backwards(arrays, (read.array, read.subscripts), along, request.context)
             widest = widest_at(array, read.subscripts, along, request.context, backwards=backwards)
-            count = math.gcd(widest.count, width)
+            count = math.gcd(widest.count, whole_vectors(read, along, array, request.context) if guarded else 0, width)
             if count == width > 1 or (count > 1 and not guarded):
                 widths[read] = count
     return widths
 
 
 def is_guarded(read: Read, along: str) -> bool:
-    """Whether a vector is either wholly in bounds or all zeros."""
+    """Whether a vector is either wholly in bounds or all zeros, of a width that divides `whole_vectors`."""
     is_bare = [sub for sub in read.subscripts if along in free_indices(sub)] == [IndexValue(along)]
     return is_bare and not read.exact and read.boundary is not None and read.boundary.mode == "zero"
+
+
+def whole_vectors(read: Read, along: str, array: Array, context: Context) -> int:
+    """What the widths of vectors divide that are either wholly in bounds or all zeros, in elements: the extent along an
+    index, which may have more values."""
+    pairs = zip(read.subscripts, array.shape, strict=True)
+    return math.gcd(*(divisor(extent, context) for sub, extent in pairs if along in free_indices(sub)))
 
 
 def depends_on_index(statements: tuple[Statement, ...], along: str, loaded: tuple[Read, ...]) -> bool:

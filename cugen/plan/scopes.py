@@ -12,7 +12,7 @@ from cugen.spec.expressions import Expr, Read, bound_indices, free_indices, walk
 
 class Scope:
     """A block of nodes that binds the indices `binds`. Nodes are never hoisted out of one that may not run, but for
-    loads out of a loop: these are safe wherever their subscripts are in bounds."""
+    loads out of a loop, or of a condition that mostly holds: these are safe wherever their subscripts are in bounds."""
 
     def __init__(
         self,
@@ -21,11 +21,13 @@ class Scope:
         *,
         certain: bool = True,
         is_loop: bool = False,
+        is_likely: bool = False,
     ) -> None:
         self.parent = parent
         self.binds = binds
         self.certain = certain  # runs at least once whenever its parent does
         self.is_loop = is_loop  # runs for each value in a range, which may be empty, under no other condition
+        self.is_likely = is_likely  # runs in most cases, as under a bounds check
         self.nodes: list[Node] = []
         self._known: dict[Expr, Expr] = {}
         self._indices: dict[Integer, Integer] = {}
@@ -37,13 +39,13 @@ class Scope:
             yield scope
             scope = scope.parent
 
-    def home(self, free: frozenset[str], *, out_of_empty_loops: bool = False) -> Scope:
-        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate; with
-        `out_of_empty_loops` also if it is evaluated where a loop has no iteration."""
+    def home(self, free: frozenset[str], *, is_always_safe: bool = False) -> Scope:
+        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate. It is
+        also evaluated where a loop has no iteration or a likely condition fails, if it `is_always_safe`."""
         scope = self
         while (
             scope.parent is not None
-            and (scope.certain or (out_of_empty_loops and scope.is_loop))
+            and (scope.certain or (is_always_safe and (scope.is_loop or scope.is_likely)))
             and not (scope.binds & free)
         ):
             scope = scope.parent

@@ -81,8 +81,10 @@ def type_range(expr: Expr) -> tuple[int, int]:
     match expr:
         case Const(value=value):
             return int(value), int(value)
-        case Cast(arg=arg) if is_widening(expr):
-            return type_range(arg)
+        case Cast(arg=arg) if arg.dtype.is_integer:
+            low, high = _held_range(arg)
+            if expr.dtype.lowest <= low and high <= expr.dtype.highest:
+                return low, high
         case Op(name="neg", args=(arg,)):
             low, high = _held_range(arg)
             return -high, -low

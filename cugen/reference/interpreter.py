@@ -256,15 +256,20 @@ class Interpreter:
         return replace(result, bound=np.maximum(result.slack, np.where(may_overflow, gap, 0.0)))
 
     def _with_scales_outside(self, node: Reduce, scope: Scope, result: Tracked) -> Tracked:
-        """The result of a sum, any number where a sum of its terms without the factors of groups may overflow."""
+        """The result of a sum, any number where the factor of a group of terms is infinite, or a sum of its terms
+        without these factors may overflow."""
         if (unscaled := without_scales(node)) is None:
             return result
         limit, (inner, extents) = format_of(node.dtype).overflow, self._bound(node.indices, scope)
-        with np.errstate(over="ignore", invalid="ignore"):
-            largest = (np.max(np.abs(self.evaluate(f, inner).value), initial=0) for f in factors_of(unscaled))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            if np.isinf(self.evaluate(unscaled.factor, inner).value).any():
+                scale = replace(node, kind="max", body=Op("abs", (unscaled.factor,), node.dtype))
+                largest_scale = self.evaluate(scale, scope).value
+                result = replace(result, bound=np.where(np.isinf(largest_scale), np.inf, result.slack))
+            largest = (np.max(np.abs(self.evaluate(f, inner).value), initial=0) for f in factors_of(unscaled.total))
             if math.prod(map(float, largest)) * math.prod(extents) < limit:
                 return result
-            magnitude = self._sum(unscaled, scope)[0].magnitude
+            magnitude = self._sum(unscaled.total, scope)[0].magnitude
         return replace(result, bound=np.where(magnitude < limit, result.slack, np.inf))
 
     def _reduce_chunk(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:

@@ -27,7 +27,7 @@ _GENERATED = """
     mma_m16n8k32_s8 mma_m16n8k32_u8 mma_m16n8k32_s8_u8 mma_m16n8k32_u8_s8
     mma_m16n8k32_e4m3 mma_m16n8k32_e5m2 mma_m16n8k32_e4m3_e5m2 mma_m16n8k32_e5m2_e4m3
     mma_m16n8k32_e4m3_as_f16 mma_m16n8k32_e5m2_as_f16 mma_m16n8k32_e4m3_e5m2_as_f16 mma_m16n8k32_e5m2_e4m3_as_f16
-    bfloat16_parts finite_bfloat16 float16_parts
+    bfloat16_parts finite_bfloat16 float16_parts tf32_parts float16_as_float32 bfloat16_as_float32
     mma_m16n8k8_tf32 to_tf32 ldmatrix_x4 ldmatrix_x4_trans stmatrix_x4 stmatrix_x2_trans stmatrix_x4_trans
     k_major_matrix mn_major_matrix fence_proxy_async prefetch_tensor_map setmaxnreg_dec setmaxnreg_inc
     elect_one

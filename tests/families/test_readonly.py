@@ -112,9 +112,22 @@ arrays:
   y: {{shape: [70, 12, 12], dtype: float32}}
 compute: y[b, i, j] = sum(x[b, i, k] * w[b, k, j], k)
 """,
+    "attention": """
+params: {{M: 100, N: 90, D: 32}}
+target: sm_90
+arrays:
+  x: {{shape: [M, D], dtype: float16{ro}}}
+  k: {{shape: [N, D], dtype: float16}}
+  v: {{shape: [N, D], dtype: float16}}
+  y: {{shape: [M, D], dtype: float16}}
+schedule: {{family: attention}}
+compute: |
+  p[i, j] = softmax(sum(x[i, c] * k[j, c], c), j)
+  y[i, d] = sum(p[i, j] * v[j, d], j)
+""",
 }
 LOAD = re.compile(r"(?:__ldg|load_readonly<\d+>|load_byte)\(&$")
-POINTER = re.compile(r"const float\* x_\w+ = &$")
+POINTER = re.compile(r"const (?:float|__half)\* x_\w+ = &$")
 
 
 def code_of(source: str) -> str:

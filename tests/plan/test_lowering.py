@@ -385,6 +385,15 @@ def test_a_choice_between_values_stays_an_expression(body):
     ]
 
 
+def test_a_choice_that_calls_a_function_is_made_once(body):
+    chosen = "where(A[i] < 1, A[i], A[i] ** 2.4)"
+    assert body(f"Y[i] = 2 * {chosen} + 1 / {chosen}", A="8", Y="8") == [
+        "load a = A[i]",
+        "let chosen = (lt(a, 1.0) ? a : pow(a, 2.4))",
+        "store Y[i] = add(mul(2.0, chosen), div(1.0, chosen))",
+    ]
+
+
 def test_only_the_chosen_branch_loads(body):
     assert body("Y[i] = where(B[i] > 0, A[i], C[i])", A="8", B="8", C="8", Y="8") == [
         "load b = B[i]",

@@ -197,6 +197,9 @@ def test_arithmetic_with_room_in_its_type_is_exact(exact):
         (Op("sub", (BYTE, byte(1)), UINT8), (-1, 254)),
         (Op("mod", (Op("sub", (BYTE, byte(1)), UINT8), byte(16)), UINT8), (0, 15)),
         (Op("floordiv", (Op("sub", (BYTE, byte(1)), UINT8), byte(16)), UINT8), (0, 15)),
+        (Op("sub", (Cast(Op("bitand", (BYTE, byte(3)), UINT8), INT8), Const(1, INT8)), INT8), (-1, 2)),
+        (Cast(Op("bitand", (BYTE, byte(200)), UINT8), INT8), (-128, 127)),
+        (Cast(Op("sub", (BYTE, byte(1)), UINT8), INT32), (0, 255)),
     ],
 )
 def test_types_and_constants_bound_the_values_of_an_expression(expr, values):

@@ -38,14 +38,18 @@ def test_what_is_safe_without_an_iteration_is_hoisted_out_of_loops_that_may_be_e
     middle = Scope(outer, frozenset("k"), certain=False, is_loop=True)
     nest = outer, middle, Scope(middle, frozenset("l"), certain=False, is_loop=True)
     assert nest[2].home(frozenset(free)) is nest[2]
-    assert nest[2].home(frozenset(free), out_of_empty_loops=True) is nest[depth]
+    assert nest[2].home(frozenset(free), is_always_safe=True) is nest[depth]
+
+
+def test_what_is_always_safe_is_hoisted_out_of_a_likely_condition(nest):
+    branch = Scope(nest[1], certain=False, is_likely=True)
+    assert branch.home(frozenset()) is branch
+    assert branch.home(frozenset(), is_always_safe=True) is nest[0]
 
 
 def test_what_is_safe_without_an_iteration_stays_under_a_condition(nest):
     branch = Scope(nest[1], certain=False)
-    assert (
-        Scope(branch, frozenset("m"), certain=False, is_loop=True).home(frozenset(), out_of_empty_loops=True) is branch
-    )
+    assert Scope(branch, frozenset("m"), certain=False, is_loop=True).home(frozenset(), is_always_safe=True) is branch
 
 
 def test_values_of_a_scope_are_available_in_nested_scopes_only(nest):

@@ -300,6 +300,17 @@ def test_a_sum_and_its_factor_that_are_infinite_in_both_orders_are_compared(run)
     assert not result.accepts(np.array([0], np.float32)).any()
 
 
+def test_a_sum_of_terms_with_an_infinite_scale_may_be_that_of_the_terms_times_the_scale(run):
+    x = np.array([1, 2, -1, 4] * 2, np.float32)
+    s = np.array([[np.inf, 1], [3, 1]], np.float32)
+    arrays = {"x": "float32 8", "s": "float32 2 2", "y": "float32 2"}
+    result = run("y[i] = sum(s[i, k // 4] * x[k], k)", arrays, {"x": x, "s": s})
+    assert np.isnan(result.value[0])
+    assert result.accepts(np.array([np.inf, 24], np.float32)).all()
+    assert result.accepts(np.array([np.nan, 24], np.float32)).all()
+    assert not result.accepts(np.array([np.inf, 25], np.float32))[1]
+
+
 def test_a_norm_of_zeros_cannot_be_nan(run):
     x = np.zeros((2, 9), np.float32)
     result = run("y[i] = sqrt(sum(x[i, j] * x[i, j] / 3, j))", {"x": "float32 2 9", "y": "float32 2"}, {"x": x})

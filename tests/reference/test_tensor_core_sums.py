@@ -75,9 +75,20 @@ def test_operands_that_are_stored_as_float32_arrays_are_rounded_too(term: str) -
     assert bound_of(dot(term=term), x, w) > 30 * exact
 
 
-def test_sums_of_float16_times_float32_are_not_rounded_to_tf32() -> None:
-    x, w = random(12).astype(np.float16), random(13)
-    plain, allowed = (bound_of(dot(accumulate=to, x="float16"), x, w) for to in ("float32", "{tf32: true}"))
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8, np.uint8])
+def test_a_float32_operand_beside_numbers_of_tf32_is_rounded_where_the_spec_allows_it(dtype: type) -> None:
+    x, w = (16 * np.abs(random(12))).astype(dtype), random(13)
+    names = {"float8_e4m3fn": "float8_e4m3"}
+    name = names.get(np.dtype(dtype).name, np.dtype(dtype).name)
+    plain, allowed = (bound_of(dot(accumulate=to, x=name), x, w) for to in ("float32", "{tf32: true}"))
+    magnitude = float(np.abs(x.astype(np.float64) * w).sum())
+    assert plain < 2.0**-15 * magnitude
+    assert 2.0**-11 * magnitude < allowed < 1.1 * 2.0**-11 * magnitude
+
+
+def test_a_float32_operand_beside_numbers_that_tf32_does_not_hold_is_not_rounded() -> None:
+    x, w = (1000 * random(12)).astype(np.int16), random(13)
+    plain, allowed = (bound_of(dot(accumulate=to, x="int16"), x, w) for to in ("float32", "{tf32: true}"))
     assert 0 < allowed == plain
 
 

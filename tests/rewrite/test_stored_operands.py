@@ -144,6 +144,7 @@ def test_an_operand_that_is_out_of_bounds_where_it_is_not_used_is_stored_with_ze
         ("(x[m, k] > 0.5)", "float32", "int8"),
         ("(cast(x[m, k], int32) - 3) // 2", "uint8", "int8"),
         ("(x[m, k] - m)", "int8", "int32"),
+        ("(cast((x[m, k] >> 2) & 3, int8) - 1)", "uint8", "int8"),
     ],
 )
 def test_an_operand_of_integers_is_stored_in_the_narrowest_type_that_holds_it(operand, x, stored):

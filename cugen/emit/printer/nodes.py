@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 import sympy
@@ -458,11 +459,13 @@ class NodePrinter(ValuePrinter):
 
 
 def _is_stored(value: Expr, access: Access) -> bool:
-    """Whether a value is the constant 0, which every type has, beside an element that is converted when it is
-    loaded."""
+    """Whether a value is a constant that the type of an element has, which is converted when it is loaded: 0, or an
+    infinity of 16 bits."""
     dtype = access.array.dtype
-    is_converted = dtype.is_float and dtype.compute != dtype and access.array.space != "texture"
-    return is_converted and isinstance(value, Const) and value.value == 0 and value.dtype == dtype.compute
+    if not isinstance(value, Const) or value.dtype != dtype.compute or access.array.space == "texture":
+        return False
+    is_converted = dtype.is_float and dtype.compute != dtype
+    return is_converted and (value.value == 0 or (dtype.bits == 16 and math.isinf(value.value)))
 
 
 def _is_byte(dtype: DType) -> bool:

@@ -80,7 +80,7 @@ def _filters_order(convolution: Convolution, filters: Array, *, channels_last: b
     first = len(names) - len(wanted) if filters.dtype.bytes == 1 else contracted[0]
     is_adjacent = contracted == list(range(first, first + len(wanted)))
     is_dense = is_adjacent and all(
-        filters.strides[d] == (filters.strides[d + 1] * filters.shape[d + 1]).expand() for d in contracted[:-1]
+        filters.strides[d].expand() == (filters.strides[d + 1] * filters.shape[d + 1]).expand() for d in contracted[:-1]
     )
     return None if is_dense and list(order) == contracted else _with_last(len(names), order)
 

@@ -72,12 +72,12 @@ class GroupedKernel(KeyedKernel):
         self.ahead: dict[Read, Vector] = {}  # what is loaded of the current element
         self.registers: dict[Read, Array] = {}  # of a batch
         self.first_bin: Integer = integer(0)
-        self.stop_bin: Integer = integer(problem.bin_count)
+        self.stop_bin: Integer = problem.bin_extent
 
     @property
     def has_all_bins(self) -> bool:
         """Whether a block has all bins."""
-        return self.config.bins == self.problem.bin_count
+        return self.problem.has_fixed_bins and self.config.bins == self.problem.bin_count
 
     def kernel(self) -> Kernel:
         lowering = self.lowering
@@ -100,7 +100,7 @@ class GroupedKernel(KeyedKernel):
 
     def _reason(self) -> str:
         bins, count = self.config.bins, self.problem.bin_count
-        which = f"{count} bins" if bins == count else f"{bins} of {count} bins"
+        which = f"{bins} of {count} bins" if bins < count else f"{bins} bins"
         return f"each thread has accumulators of its own for {which}"
 
     def _indices(self) -> tuple[tuple[Node, ...], tuple[Comparison, ...], Grid]:
@@ -110,16 +110,15 @@ class GroupedKernel(KeyedKernel):
         rows = [index for index in self.problem.rows if index != self.column]
         columns = context.extent(self.column) if self.column else integer(1)
         tile = config.threads * config.width
-        counts = [ceil_div(integer(self.problem.bin_count), config.bins), ceil_div(columns, tile)]
+        counts = [ceil_div(self.problem.bin_extent, config.bins), ceil_div(columns, tile)]
         extents = list(map(context.extent, rows))
         blocks = make_grid([*counts, *extents], lowering, self.problem.request.target)
         coordinates = (*blocks.coordinates, *[integer(0)] * (2 + len(rows) - len(blocks.coordinates)))
         nodes: list[Node] = define_indices(rows, extents, coordinates[2:], lowering)
         if not self.has_all_bins:
             hint = self.problem.bins[0].name if len(self.problem.bins) == 1 else "bin"
-            first = define(
-                f"first_{hint}", coordinates[0] * config.bins, lowering, below=integer(self.problem.bin_count)
-            )
+            below = self.problem.bin_extent
+            first = define(f"first_{hint}", coordinates[0] * config.bins, lowering, below=below)
             stop = define(f"stop_{hint}", Minimum(first.index.symbol + config.bins, self.stop_bin), lowering)
             self.first_bin, self.stop_bin = first.index.symbol, stop.index.symbol
             nodes += (first, stop)
@@ -364,7 +363,7 @@ class GroupedKernel(KeyedKernel):
         """The lanes share the bins: each combines all accumulators of one, and stores the results."""
         lowering, bins, lanes = self.lowering, self.problem.bins, self.config.lanes
         first = self.first_bin + self.y
-        number = loop_variable(self._bin_name(), self.problem.bin_count, lowering, first)
+        number = self.bin_variable(self._bin_name(), first)
         scope = Scope(certain=False)
         extents = list(map(self.problem.context.extent, reversed(bins)))
         if len(bins) == 1:

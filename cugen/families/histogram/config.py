@@ -60,7 +60,7 @@ def choose_config(problem: KeyedProblem) -> HistogramConfig:
     length = max(problem.context.planned_extent(problem.fastest), 1)
     busy = power_of_two(-(-length // max(ELEMENTS_PER_THREAD, width)))
     threads = int(tunables.get("threads", max(WARP_SIZE, min(busy, MAX_ROW_THREADS))))
-    bytes_per_row = problem.bin_count * problem.bin_bytes
+    bytes_per_row = problem.max_bin_count * problem.bin_bytes
     most_rows = min(max(BLOCK_THREADS // threads, 1), power_of_two(problem.planned_count(problem.rows)))
     while most_rows > 1 and most_rows * bytes_per_row > COUNTER_BYTES:
         most_rows //= 2
@@ -81,12 +81,12 @@ def choose_config(problem: KeyedProblem) -> HistogramConfig:
 
 def padding(problem: KeyedProblem, config: HistogramConfig) -> int:
     """Counters between those of two replicas, with which those of one counter are spread over all banks."""
-    return 0 if config.replicas == 1 else (BANKS // config.replicas - problem.bin_count) % BANKS
+    return 0 if config.replicas == 1 else (BANKS // config.replicas - problem.max_bin_count) % BANKS
 
 
 def counter_bytes(problem: KeyedProblem, config: HistogramConfig) -> int:
     """The shared memory of a block."""
-    bins = problem.bin_count + padding(problem, config)
+    bins = problem.max_bin_count + padding(problem, config)
     return config.rows * config.replicas * bins * problem.bin_bytes
 
 

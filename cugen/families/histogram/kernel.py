@@ -12,7 +12,6 @@ from cugen.pieces.kernels import assemble, dense_array, new_lowering
 from cugen.pieces.keyed.kernel import KeyedKernel, Update
 from cugen.pieces.keyed.problem import KeyedProblem, KeyedReduction
 from cugen.pieces.loop_variables import (
-    loop_variable,
     repeated,
     shared_loop_variable,
     unrolled,
@@ -86,8 +85,9 @@ class HistogramKernel(KeyedKernel):
         return assemble(self.problem.request, lowering, "histogram", sections, grid, block, reasons=(self._reason(),))
 
     def _reason(self) -> str:
-        bins, replicas, rows = self.problem.bin_count, self.config.replicas, self.config.rows
-        counters = f"{bins} bins" if replicas == 1 else f"{bins} bins, each of {replicas} counters"
+        replicas, rows = self.config.replicas, self.config.rows
+        bins = f"{'' if self.problem.has_fixed_bins else 'up to '}{self.problem.max_bin_count} bins"
+        counters = bins if replicas == 1 else f"{bins}, each of {replicas} counters"
         return f"a block counts {'a row' if rows == 1 else f'{rows} rows'} of elements into {counters}"
 
     def _rows(self) -> tuple[tuple[Node, ...], tuple[Comparison, ...], Grid]:
@@ -113,7 +113,7 @@ class HistogramKernel(KeyedKernel):
         statements = problem.request.group.statements
         target = next(s.target.lower() for s in statements if histogram.reduction in walk(s.value))
         name = self.lowering.names.allocate("bins" if len(problem.reductions) == 1 else f"{target}_bins")
-        sizes = zip((config.rows, config.replicas, problem.bin_count), self.is_used, strict=True)
+        sizes = zip((config.rows, config.replicas, problem.max_bin_count), self.is_used, strict=True)
         used = [size for size, is_used in sizes if is_used]
         return dense_array(name, histogram.accumulator, used, "shared", padding(problem, config))
 
@@ -124,20 +124,19 @@ class HistogramKernel(KeyedKernel):
 
     def _zero(self) -> For:
         """The threads of a row zero its counters."""
-        lowering, count = self.lowering, self.problem.bin_count
-        number = loop_variable("counter", count, lowering, self.x)
+        lowering, count = self.lowering, self.problem.bin_extent
+        number = self.bin_variable("counter", self.x)
         replica = shared_loop_variable("c", (0, self.config.replicas - 1), lowering)
         stores = tuple(
             Store(self._access(bins, number.symbol, value_of(replica), "store"), Const(0, bins.dtype))
             for bins in self.counters
         )
-        return For(Loop(number, self.x, integer(count), self.config.threads), repeated(replica, stores))
+        return For(Loop(number, self.x, count, self.config.threads), repeated(replica, stores))
 
     def _results(self) -> For:
         """The threads of a row add up the replicas of its counters, and store the results."""
-        lowering, bins, count = self.lowering, self.problem.bins, self.problem.bin_count
-        hint = bins[0].name if len(bins) == 1 else "bin"
-        number = loop_variable(hint, count, lowering, self.x)
+        lowering, bins, count = self.lowering, self.problem.bins, self.problem.bin_extent
+        number = self.bin_variable(bins[0].name if len(bins) == 1 else "bin", self.x)
         scope = Scope(certain=False)
         extents = list(map(self.problem.context.extent, reversed(bins)))
         if len(bins) == 1:
@@ -148,7 +147,7 @@ class HistogramKernel(KeyedKernel):
             value, dtype = self._counted(counters, number.symbol, scope), histogram.reduction.dtype
             scope.remember(histogram.reduction, value if value.dtype == dtype else Cast(value, dtype))
         lower_statements(self.problem.request, lowering, scope)
-        return For(Loop(number, self.x, integer(count), self.config.threads), tuple(scope.nodes))
+        return For(Loop(number, self.x, count, self.config.threads), tuple(scope.nodes))
 
     def _counted(self, bins: Array, number: Integer, scope: Scope) -> Expr:
         """The sum of the replicas of a counter."""

@@ -97,6 +97,8 @@ def shift_of(work: Work, longest: int) -> int:
     min_row = MIN_VECTORS_PER_SHIFTED_ROW * work.full_width
     if work.is_partial or work.max_width.count >= work.full_width or len(work.order) < 2 or longest < min_row:
         return 0
+    if work.limited():  # vectors may be partly outside
+        return 0
     references, context = work.streamed(), work.request.context
     sector = SECTOR_BYTES // min(work.arrays[array].dtype.bytes for array, _ in references)
     for reference in references:

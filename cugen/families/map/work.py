@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.structures.recognition import Structure, loaded_structures, stored_structures
 from cugen.pieces.structures.runs import Run, fewest_sectors, run_of
-from cugen.pieces.vector_body import is_guarded
+from cugen.pieces.vector_body import is_guarded, whole_vectors
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, narrowest, runs_backwards, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.rewrite.fuse_dimensions import FusedStatements
-from cugen.spec.expressions import Index, Read, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, children
+from cugen.spec.model import Param
+from cugen.spec.prove.affine import Variable, affine_form
 
 MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heuristic)
 
@@ -49,10 +51,15 @@ class Work:
         loads = [(read.array, read.subscripts) for read in reads if self.is_streamed(read)]
         return [*loads, *((s.target, s.subscripts) for s in self.request.stored_statements())]
 
+    def limited(self) -> list[Read]:
+        """The streamed reads that may be outside of their array."""
+        return [read for read in self.request.reads() if self.is_streamed(read) and (read.boundary or read.exact)]
+
     def is_streamed(self, read: Read) -> bool:
         """Whether each element of the output reads a different element of the array."""
         names = {index.name for index in self.order}
-        return self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
+        params = {param.name: param for param in self.request.context.spec.params}
+        return self.arrays[read.array].space in IN_MEMORY and names <= _moving_indices(read, params)
 
     def runs(self, structures: tuple[Structure, ...], width: int) -> tuple[Run, ...]:
         """The structures of `width` elements that vectors can move."""
@@ -96,11 +103,11 @@ def work_of(request: Request, form: FusedStatements | None = None) -> Work:
     in_structures = {reference for structure in (*loaded, *stored) for reference in structure.fields}
     streamed = [reference for reference in work.streamed() if reference not in in_structures]
     max_width = narrowest([work.max_width, *(_widest(work, reference) for reference in streamed)])
-    bounded = [
-        read.array
-        for read in request.reads()
-        if work.is_streamed(read) and (read.boundary or read.exact) and not is_guarded(read, work.along)
-    ]
+    limited = work.limited()
+    bounded = [read.array for read in limited if not is_guarded(read, work.along)]
+    for read in limited:
+        vectors = whole_vectors(read, work.along, arrays[read.array], context)
+        max_width = max_width.dividing(vectors, f"the extent of {read.array} is a multiple of {{count}} elements only")
     if bounded:
         max_width = Width(1, f"the boundary of {bounded[0]} is resolved per element")
     stored_elements = [
@@ -115,6 +122,19 @@ def work_of(request: Request, form: FusedStatements | None = None) -> Work:
         if max_width.count < store_width:
             max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")
     return replace(work, max_width=_width_of_structures(work, max_width))
+
+
+def _moving_indices(expr: Expr, params: Mapping[str, Param]) -> frozenset[str]:
+    """The indices that an expression reads at each of their values, as far as can be told: `k // 32`, as of a scale of
+    32 elements, is the same for many."""
+    if isinstance(expr, IndexValue):
+        return frozenset((expr.name,))
+    if isinstance(expr, Op) and expr.name == "floordiv":
+        dividend, divisor = (affine_form(arg, params) for arg in expr.args)
+        if divisor.is_constant and all(isinstance(atom, Variable) for atom, _ in dividend.terms):
+            steps = ((atom.name, step) for atom, step in dividend.terms if isinstance(atom, Variable))
+            return frozenset(name for name, step in steps if abs(step) >= divisor.constant)
+    return frozenset[str]().union(*(_moving_indices(part, params) for part in children(expr)))
 
 
 def _widest(work: Work, reference: ElementRef) -> Width:

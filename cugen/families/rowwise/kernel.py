@@ -14,6 +14,7 @@ from cugen.families.rowwise.passes.storage_levels import (
     Segment,
     Storage,
     StorageLevel,
+    ascending_count,
     segments,
 )
 from cugen.families.rowwise.row_buffers import CachedValue, RowBuffers
@@ -156,7 +157,8 @@ class RowPasses:
         start = len(root.nodes)
         # What straight-line code of single elements computes is known in the code of all other levels.
         in_branches = self.config.width.count == 1 and len(levels) > 1
-        for level in order:
+        in_order = ascending_count(order)
+        for position, level in enumerate(order):
             row_pass = level.passes[number]
             for expr in row_pass.cached:
                 root.nodes += self.buffers.allocate(level, expr)
@@ -165,7 +167,7 @@ class RowPasses:
                 shortest = self.shortest - self.indexing.uncovered
                 for segment in segments(level, self.config.stride, shortest, in_branches=in_branches):
                     of_level = {r: a for r, a in accumulators.items() if level.is_cached or r not in self.online}
-                    self._segment(row_pass, of_level, segment)
+                    self._segment(row_pass, of_level, segment, is_ascending=position < in_order)
                     segment_sections.append(SectionGroup("segment", tuple(root.nodes[start:])))
                     del root.nodes[start:]
         root.nodes.append(Section("segments", tuple(segment_sections)))
@@ -217,8 +219,11 @@ class RowPasses:
             return True
         return not all(is_vector(arrays[o.target], o.subscripts, along) for o in row_pass.outputs)
 
-    def _segment(self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment) -> None:
-        """The code of a pass for one segment: a loop over vectors, and in it one over the elements of each."""
+    def _segment(
+        self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment, *, is_ascending: bool
+    ) -> None:
+        """The code of a pass for one segment: a loop over vectors, and in it one over the elements of each.
+        `is_ascending`: they are after the thread's elements of all segments before."""
         lowering, along = self.lowering, self.column.name
         if segment.is_straight_line:  # its code goes to the root, too
             append_section(self.root, "declarations")
@@ -241,7 +246,8 @@ class RowPasses:
                 value = lowering.lower(resolved.body, inner)
                 code.online_softmax += online_step(online, value, lowering, (outer, inner), self.lane, width)
             else:
-                accumulate(lowering, resolved, accumulator.value, inner, accumulator.extreme)
+                position, extreme = accumulator.value, accumulator.extreme
+                accumulate(lowering, resolved, position, inner, extreme, is_ascending=is_ascending)
         append_section(inner, "accumulate")
         self._store_elements(row_pass, code)
         append_section(inner, "store")

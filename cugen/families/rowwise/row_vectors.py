@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from cugen.families.rowwise.statements.recognition import RowProblem
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import (
@@ -24,7 +25,7 @@ from cugen.plan.context import Context
 from cugen.plan.memory import ADDRESSED, Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import integer, symbol
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, children, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, children, free_indices
 
 MIN_ACCESS_BYTES = 8  # of vectors, below which those of unaligned rows start at the first aligned element
 MAX_SHARED_LINE_BYTES = 4  # per lane, so that the elements of a warp are in a cache line
@@ -121,14 +122,18 @@ def is_narrow(problem: RowProblem) -> bool:
 
 
 def contiguous_row(problem: RowProblem) -> str:
-    """The row index along which more of the accessed arrays are contiguous than along the columns; empty for none."""
+    """The row index along which more of the accessed arrays are contiguous than along the columns, or as many, where
+    adjacent rows share all of the others; empty for none."""
     along = problem.column.name
     moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
-    counts = {
-        index.name: sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
-        for index in (problem.column, *reversed(problem.domain.rows))
-    }
-    best = max(counts, key=lambda name: counts[name])
+
+    def preference(index: Index) -> tuple[int, bool]:
+        name = index.name
+        strided = [access for access in moving if not is_contiguous(problem.arrays[access[0]], access[1], name)]
+        is_shared = not any(name in free_indices(sub) for _, subs in strided for sub in subs)
+        return len(moving) - len(strided), is_shared and problem.request.context.planned_extent(index) >= WARP_SIZE
+
+    best = max((problem.column, *reversed(problem.domain.rows)), key=preference).name
     return best if best != along else ""
 
 

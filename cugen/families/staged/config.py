@@ -11,6 +11,7 @@ from cugen.families.staged.thread_tile import MAX_SHARED_BYTES, is_nested_faster
 from cugen.families.staged.tile import Tile, find_tiles, memory_order
 from cugen.families.staged.walk import UNROLL, Walk, walks
 from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.latency import BLOCK_START_CYCLES, memory_latency
 from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE
 from cugen.pieces.elementwise import IN_MEMORY
 from cugen.pieces.grid import AXES, default_block
@@ -72,7 +73,7 @@ def has_slices_in_warps(config: StagedConfig) -> bool:
 
 
 def choose_config(request: Request, order: tuple[spec.Index, ...], staged: tuple[str, ...]) -> StagedConfig | Refusal:
-    """The config that stages the fewest elements per output within what a block may have, or why there is none."""
+    """The config that stages the fewest bytes per output within what a block may have, or why there is none."""
     best: StagedConfig | None = None
     bytes_of_best = math.inf
     reason: Refusal | None = None
@@ -81,7 +82,7 @@ def choose_config(request: Request, order: tuple[spec.Index, ...], staged: tuple
         if isinstance(config, Refusal):
             reason = reason or config
             continue
-        per_output = _loaded_bytes(request, config) / math.prod(config.span(index.name) for index in order)
+        per_output = _bytes_per_output(request, config)
         if best is None or (per_output < WORTHWHILE * bytes_of_best and _is_modest(request, config)):
             best, bytes_of_best = config, per_output
     if best is not None and not request.schedule.step and shared_bytes(request, best) <= MAX_SHARED_BYTES:
@@ -296,6 +297,16 @@ def _loaded_bytes(request: Request, config: StagedConfig) -> float:
         row = tile.sides[contiguous].count * source.dtype.bytes
         total += tile.elements / tile.sides[contiguous].count * (row + SECTOR_BYTES)
     return total
+
+
+def _bytes_per_output(request: Request, config: StagedConfig) -> float:
+    """The bytes that a block stages per output; at least those which the device moves while the block starts, less
+    those which it stores."""
+    device = PLANNING_DEVICE
+    outputs = math.prod(config.span(index.name) for index in config.order)
+    starting = BLOCK_START_CYCLES / memory_latency(device).clock * device.bandwidth
+    stored = sum(request.context.arrays[s.target].dtype.bytes for s in request.stored_statements())
+    return max(_loaded_bytes(request, config) / outputs, starting / outputs - stored)
 
 
 def _is_modest(request: Request, config: StagedConfig) -> bool:

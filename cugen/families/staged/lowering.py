@@ -30,7 +30,7 @@ class StagedLowering(Lowering):
         if tile is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
             return super().lower(expr, scope)
         gathers = any(isinstance(node, Read) for sub in expr.subscripts for node in walk(sub))
-        home = scope.home(free_indices(expr), out_of_empty_loops=not gathers)
+        home = scope.home(free_indices(expr), is_always_safe=not gathers)
         guard, otherwise = None, None
         if expr in tile.tile.folded:
             subscripts = tuple(lower_subscript(self, sub, home) for sub in expr.subscripts)

@@ -35,6 +35,9 @@ MIN_BYTES_IN_FLIGHT = 32  # per thread: 2048 threads have as many as saturate th
 MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
 MAX_ELEMENTS_PER_OUTPUT = 48  # of windows without a stride, unasked: a tile in shared memory is faster (measured)
 MAX_THREAD_REGISTERS = 224  # of windows and accumulators; the other 31 of a thread hold indices and addresses
+# The same of narrow elements that are loaded in vectors: with more, a warp waits for each vector before it converts it
+# (measured on H200: 5 x 5 depthwise convolutions of float16 took 2.5 to 5 times as long).
+MAX_CONVERTED_REGISTERS = 128
 MIN_THREADS = PLANNING_DEVICE.sms * 1024  # enough to hide latencies (heuristic)
 MAX_SECTORS_RATIO = 1.1  # of windows, to a load for each point: stores and weights add to both (heuristic)
 MAX_COUNTED_POINTS = 1 << 14  # of a footprint that is no box, over all outputs of a thread; else its box is counted
@@ -129,6 +132,15 @@ class _Windows:
     def registers(self, outputs: Mapping[str, int]) -> int:
         return thread_registers(self.request, self.footprints, self.channel_reductions, dict(outputs))
 
+    def fit(self, outputs: Mapping[str, int]) -> bool:
+        return self.registers(outputs) <= self.max_registers(outputs)
+
+    def max_registers(self, outputs: Mapping[str, int]) -> int:
+        """Registers of windows and accumulators that a thread may have."""
+        types = (self.request.context.arrays[footprint.array].dtype for footprint in self.footprints.values())
+        is_converted = outputs[self.along] > 1 and any(dtype.is_float and dtype.compute != dtype for dtype in types)
+        return MAX_CONVERTED_REGISTERS if is_converted else MAX_THREAD_REGISTERS
+
     def sectors(self, outputs: Mapping[str, int]) -> float:
         return _sectors(self.request, self.footprints, self.along, outputs)
 
@@ -173,7 +185,7 @@ def _fitted(windows: _Windows, outputs: Mapping[str, int], free: Sequence[str]) 
 
     slowest_first = [name for name in reversed(fitted) if name in free]
     for name in sorted(slowest_first, key=lambda name: windows.shares(name, outputs)):
-        while fitted[name] > 1 and windows.registers(fitted) > MAX_THREAD_REGISTERS:
+        while fitted[name] > 1 and not windows.fit(fitted):
             fitted[name] //= 2
     for name in (name for name in slowest_first if name in windows.strided):
         while fitted[name] > 1 and needs_fewer(name):
@@ -188,8 +200,9 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
     is_requested, strided = request.schedule.family is not None, windows.strided
     if not is_requested and along in strided and windows.sectors(outputs) > MAX_SECTORS_RATIO:
         return Refusal("its register windows load more sectors than a load for each point")
-    if is_free and (registers := windows.registers(outputs)) > MAX_THREAD_REGISTERS:
-        return Refusal(f"its windows need {registers} registers, at most {MAX_THREAD_REGISTERS} fit in a thread")
+    if is_free and not windows.fit(outputs):
+        registers, maximum = windows.registers(outputs), windows.max_registers(outputs)
+        return Refusal(f"its windows need {registers} registers, at most {maximum} fit in a thread")
     points = sum(len(footprint.points) for footprint in footprints.values())
     elements, count = elements_of(footprints, outputs), math.prod(outputs.values())
     is_unasked = not is_requested and is_free and not windows.channel_reductions

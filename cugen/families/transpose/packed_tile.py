@@ -191,7 +191,7 @@ class PackedTileKernel:
         """A loop variable, or 0 and no loop for a single trip."""
         if count <= step:
             return integer(0), None
-        index = loop_variable(name_hint, count - step + 1, self.lowering)
+        index = loop_variable(name_hint, (count - 1) // step * step + 1, self.lowering)
         return index.symbol, index
 
     def _element_index(self, name_hint: str, count: int) -> tuple[Integer, Index | None]:

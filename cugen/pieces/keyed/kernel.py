@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cugen.pieces.keyed.problem import KeyedProblem
 from cugen.pieces.keyed.terms import Term
-from cugen.pieces.loop_variables import index_loop_variable
+from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.sections import append_loop
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import loop_bound, lower_condition
@@ -69,6 +69,12 @@ class KeyedKernel(ABC):
         for key, extent in zip(keys, extents, strict=True):
             number = number * extent + key
         return number, self.lowering.inside(tuple(keys), extents)
+
+    def bin_variable(self, name_hint: str, first: Integer) -> Index:
+        """The variable of a loop over bins."""
+        problem = self.problem
+        stop = problem.bin_count if problem.has_fixed_bins else problem.bin_extent
+        return loop_variable(name_hint, stop, self.lowering, first)
 
     def append(
         self,

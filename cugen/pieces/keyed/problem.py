@@ -13,6 +13,7 @@ from cugen.pieces.vectors import is_computed, step_along
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
+from cugen.plan.symbols import Integer, integer
 from cugen.rewrite.align_reductions import collected, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec.expressions import Index, Read, Reduce, free_indices, walk
@@ -62,7 +63,26 @@ class KeyedProblem:
 
     @property
     def bin_count(self) -> int:
-        return math.prod(self.context.static_extent(index) or 0 for index in self.bins)
+        """The bins that are planned for."""
+        return self.planned_count(self.bins)
+
+    @property
+    def max_bin_count(self) -> int:
+        """The bins for which there may be accumulators."""
+        return math.prod(map(self.context.max_extent, self.bins))
+
+    @property
+    def has_fixed_bins(self) -> bool:
+        """Whether the number of bins is known when the code is generated."""
+        return all(self.context.static_extent(index) is not None for index in self.bins)
+
+    @property
+    def bin_extent(self) -> Integer:
+        """The number of bins; where it isn't fixed, as an expression over params."""
+        if self.has_fixed_bins:
+            return integer(self.bin_count)
+        (index,) = self.bins
+        return self.context.extent(index)
 
     @property
     def bin_bytes(self) -> int:
@@ -126,8 +146,8 @@ def _check(problem: KeyedProblem) -> None:
     reduced = {index.name for index in problem.reduced}
     if any(len(keyed.terms) > MAX_TERMS for keyed in problem.reductions):
         raise NotByKey(f"adds up to {MAX_TERMS} values for each element")
-    if any(problem.context.static_extent(index) is None for index in problem.bins):
-        raise NotByKey("has accumulators for a fixed number of bins")
+    if not problem.has_fixed_bins and len(problem.bins) > 1:
+        raise NotByKey("has bins of several keys for a fixed number of them")
     for term in problem.terms:
         if not any(free_indices(key) & reduced for key in term.keys):
             raise NotByKey("counts by keys; here no key depends on the index of the sum")

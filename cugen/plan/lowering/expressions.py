@@ -114,6 +114,8 @@ class Lowering:
                 return self._operation(expr, scope)
             case Cast():
                 return replace(expr, arg=self.lower(expr.arg, scope))
+            case Select() if expr in self._shared:
+                return self._shared_select(expr, scope)
             case Select():
                 return self._select(expr, scope)
             case Reduce():
@@ -264,6 +266,17 @@ class Lowering:
         home.remember(op, local)
         return local
 
+    def _shared_select(self, select: Select, scope: Scope) -> Expr:
+        """A common choice between values in a local."""
+        home = scope.home(free_indices(select))
+        value = self._select(select, home)
+        if isinstance(value, Local | Const):
+            return value
+        local = Local(self.name_for(select, "chosen", home), select.dtype)
+        home.nodes.append(Let(local, value))
+        home.remember(select, local)
+        return local
+
     def _select(self, select: Select, scope: Scope) -> Expr:
         home = scope.home(free_indices(select))
         guard = self.guard(select.condition)
@@ -328,14 +341,29 @@ def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
     return {
         expr: None
         for expr, count in counts.items()
-        if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Sample | Reduce | Scan) for n in walk(expr))
+        if count > 1
+        and _is_computed_once(expr)
+        and any(isinstance(n, Read | Sample | Reduce | Scan) for n in walk(expr))
     }
+
+
+def _is_computed_once(expr: Expr) -> bool:
+    """Whether an expression is worth a local: an operation, or a choice with a branch that calls a function, which
+    compilers don't join."""
+    if isinstance(expr, Select):
+        branches = (node for branch in (expr.then, expr.orelse) for node in walk(branch))
+        return any(_may_call(node) for node in branches)
+    return isinstance(expr, Op)
+
+
+def _may_call(expr: Expr) -> bool:
+    return isinstance(expr, Op) and expr.name in COSTLY_OPERATIONS and expr.dtype.is_float
 
 
 def _is_costly_invariant(op: Op, scope: Scope) -> bool:
     """Whether an operation that calls a function, or may, is invariant in a loop: compilers leave calls where they
     are, a division too, since it calls one for numbers near the limits."""
-    if op.name not in COSTLY_OPERATIONS or not op.dtype.is_float or not any(isinstance(n, Read) for n in walk(op)):
+    if not _may_call(op) or not any(isinstance(n, Read) for n in walk(op)):
         return False
     return scope.home(free_indices(op)) is not scope
 

@@ -47,7 +47,7 @@ def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> di
 def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     """The local of the element, loaded in the outermost scope where that is safe."""
     array = lowering.arrays[read.array]
-    home = scope.home(free_indices(read), out_of_empty_loops=_is_always_in_bounds(lowering, read, array))
+    home = scope.home(free_indices(read), is_always_safe=_is_always_in_bounds(lowering, read, array))
     vector = lowering.field_vectors.get(read)
     if vector is not None and vector.source == array:
         structure = Read(read.array, vector.subscripts, read.dtype)

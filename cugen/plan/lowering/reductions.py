@@ -130,12 +130,14 @@ def accumulate(
     extreme: Local | None = None,
     *,
     begun: bool = False,
+    is_ascending: bool = True,
 ) -> None:
     """Combines one term into `accumulator`, for the index values of `scope` and if the conditions hold.
 
     For argmax and argmin `accumulator` is the position and `extreme` the element there; `begun` if their first values
-    are those of `begin_position`."""
-    _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope, begun)
+    are those of `begin_position`, `is_ascending` if all terms before this one have lower positions."""
+    conditions, second = conjuncts(reduction.where), extreme or accumulator
+    _accumulate(lowering, reduction, conditions, accumulator, second, scope, begun=begun, is_ascending=is_ascending)
 
 
 def accumulate_together(
@@ -181,8 +183,8 @@ def _loop(
     scope: Scope,
     others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
-    """The loop nest over `indices`; conditions are tested as far out as possible. `others` are reductions over the same
-    indices and conditions, with their accumulators."""
+    """The loop nest over `indices`; conditions are tested as far out as possible, but in unrolled windows. `others` are
+    reductions over the same indices and conditions, with their accumulators."""
     if not indices:
         _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True, others=others)
         return
@@ -209,7 +211,8 @@ def _loop(
             start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
     body = Scope(scope, frozenset((index.name,)), certain=certain, is_loop=True)
-    here, below = _split(remaining, later) if inner_indices else ((), tuple(remaining))
+    # Unrolled windows test all of them innermost, below the loads.
+    here, below = _split(remaining, later) if inner_indices and not is_unrolled else ((), tuple(remaining))
     _where(
         here,
         lowering,
@@ -362,7 +365,8 @@ def _split(conditions: list[Expr], later: set[str]) -> tuple[tuple[Expr, ...], t
 
 
 def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill: Callable[[Scope], None]) -> None:
-    """Runs `fill` under the conditions: index comparisons first, then loads."""
+    """Runs `fill` under the conditions: index comparisons first, then loads. Those of unrolled windows are mostly their
+    bounds; a load below each of them would be waited for."""
     pure = [condition for condition in conditions if not _reads(condition)]
     if not conditions:
         fill(scope)
@@ -370,7 +374,8 @@ def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill:
     first = conjunction(pure) or conditions[0]
     remaining = tuple(c for c in conditions if _reads(c)) if pure else conditions[1:]
     condition = lower_condition(lowering, first, scope)
-    inner = scope if condition is None else Scope(scope, certain=False)
+    is_likely = bool(pure) and lowering.unroll > 0
+    inner = scope if condition is None else Scope(scope, certain=False, is_likely=is_likely)
     _where(remaining, lowering, inner, fill)
     if condition is not None:
         scope.nodes.append(If(condition, tuple(inner.nodes)))
@@ -387,7 +392,9 @@ def _accumulate(
     local: Local,
     second: Local,
     scope: Scope,
+    *,
     begun: bool = False,
+    is_ascending: bool = True,
     is_last: bool = False,
     others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
@@ -401,7 +408,7 @@ def _accumulate(
             extents = (to_integer(index.extent, lowering.symbols) for index in reduction.indices)
             count = math.prod(max(bounds(extent, lowering.ranges)[1], 1) for extent in extents)
             bound_sum(lowering, local, value, count)
-        inner.nodes.extend(_step(lowering, reduction, local, second, value, begun))
+        inner.nodes.extend(_step(lowering, reduction, local, second, value, begun, is_ascending))
 
     def step(inner: Scope) -> None:
         term(reduction, local, second, inner)
@@ -421,7 +428,13 @@ def bound_sum(lowering: Lowering, local: Local, term: Expr, count: int) -> None:
 
 
 def _step(
-    lowering: Lowering, reduction: Reduce, local: Local, second: Local, value: Expr, begun: bool
+    lowering: Lowering,
+    reduction: Reduce,
+    local: Local,
+    second: Local,
+    value: Expr,
+    begun: bool,
+    is_ascending: bool,
 ) -> tuple[Node, ...]:
     kind = reduction.kind
     if not reduction.is_position:
@@ -436,19 +449,38 @@ def _step(
     else:
         named, first = value, ()
     (index,) = reduction.indices
-    chosen = (Assign(second, named), Assign(local, lowering.index_value(index.name)))
-    if begun and named.dtype.is_float:
+    position = lowering.index_value(index.name)
+    chosen = (Assign(second, named), Assign(local, position))
+    if begun and is_ascending and named.dtype.is_float:
         # Neither where the extreme is NaN, nor where the term is no better; a term that is NaN compares as neither.
         is_number = Op("eq", (second, second), BOOL)
         no_better = Op("le" if kind == "argmax" else "ge", (named, second), BOOL)
         return (*first, If(Op("and", (is_number, Op("not", (no_better,), BOOL)), BOOL), chosen))
-    better: Expr = Op("gt" if kind == "argmax" else "lt", (named, second), BOOL)
-    if named.dtype.is_float:
-        is_nan = Op("ne", (named, named), BOOL)
-        was_number = Op("eq", (second, second), BOOL)
-        better = Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
+    wins = (
+        _is_better(kind, named, second) if is_ascending else takes_precedence(kind, (position, named), (local, second))
+    )
     none_yet = Op("lt", (local, Const(0, INT64)), BOOL)
-    return (*first, If(better if begun else Op("or", (none_yet, better), BOOL), chosen))
+    return (*first, If(wins if begun else Op("or", (none_yet, wins), BOOL), chosen))
+
+
+def takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Expr, Expr]) -> Expr:
+    """Whether a candidate (position, element) wins: NaN first, then the better element, ties to the lower position."""
+    (position, value), (current_position, current_value) = candidate, current
+    tied: Expr = Op("eq", (value, current_value), BOOL)
+    if value.dtype.is_float:
+        are_nan = (Op("ne", (number, number), BOOL) for number in (value, current_value))
+        tied = Op("or", (tied, Op("and", tuple(are_nan), BOOL)), BOOL)
+    is_lower = Op("lt", (position, current_position), BOOL)
+    return Op("or", (_is_better(kind, value, current_value), Op("and", (tied, is_lower), BOOL)), BOOL)
+
+
+def _is_better(kind: str, value: Expr, current: Expr) -> Expr:
+    """Whether an element comes before another one for argmax or argmin: NaN does before numbers."""
+    better = Op("gt" if kind == "argmax" else "lt", (value, current), BOOL)
+    if not value.dtype.is_float:
+        return better
+    is_nan, was_number = Op("ne", (value, value), BOOL), Op("eq", (current, current), BOOL)
+    return Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
 
 
 def _compound_condition(value: Expr) -> Expr | None:

@@ -38,18 +38,19 @@ def factored(node: Reduce) -> FactoredSum | None:
     return FactoredSum(replace(node, body=_product(inner, node)), _product(outer, node))
 
 
-def without_scales(node: Reduce) -> Reduce | None:
-    """The sum of floats without the factors of groups of terms, such as `s[k // 128]`; None if it has none."""
+def without_scales(node: Reduce) -> FactoredSum | None:
+    """The sum of floats without the factors of groups of terms, such as `s[k // 128]`, and their product; None if it
+    has none."""
     if node.kind != "sum" or not node.dtype.is_float or node.body.dtype != node.dtype or node.where is not None:
         return None
     names = {index.name for index in node.indices}
     factors = list(_factors(node.body))
     of_terms = [(operator, f) for operator, f in factors if names <= free_indices(without_quotients(f))]
-    others = [f for operator, f in factors if (operator, f) not in of_terms]
-    has_groups = any(names & free_indices(f) for f in others)
+    others = [(operator, f) for operator, f in factors if (operator, f) not in of_terms]
+    has_groups = any(names & free_indices(f) for _, f in others)
     if not has_groups or all(operator == "div" for operator, _ in of_terms):
         return None
-    return replace(node, body=_product(of_terms, node))
+    return FactoredSum(replace(node, body=_product(of_terms, node)), _product(others, node))
 
 
 def _factors(expr: Expr) -> Iterator[tuple[str, Expr]]:

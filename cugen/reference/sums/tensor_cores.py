@@ -34,41 +34,54 @@ _SPLIT_EXACTLY = 2.0**-101  # from which on three parts have all bits of a float
 
 @dataclass(frozen=True, slots=True)
 class ConvertedFactors:
-    """Factors of a product whose operands may be rounded to tf32, or one that may be split into parts of bfloat16
-    (`is_split`). `are_operands`: two factors, each of which is an operand; of others an operand may be any product."""
+    """Factors of a product whose operands may be rounded to tf32 (`is_rounded`), or one that may be split into parts of
+    bfloat16 (`is_split`). `are_operands`: two factors, each of which is an operand; of others an operand may be any
+    product."""
 
     factors: tuple[Expr, ...] = ()
     are_operands: bool = True
     is_split: bool = False
+    is_rounded: bool = False
 
     def converted(self, factor: Expr, x: Tracked) -> Tracked:
         """The value of an expression, with the error of its conversion if it is one of the factors."""
         if x.value.dtype.kind != "f" or all(factor is not known for known in self.factors):
             return x
-        return _split(x) if self.is_split else rounded_to_tf32(x, keeps_exact=self.are_operands)
+        parts = _split(x) if self.is_split else x
+        return rounded_to_tf32(parts, keeps_exact=self.are_operands) if self.is_rounded else parts
 
 
 def converted_factors(node: Reduce, dtype_of: Callable[[str], DType], tf32: bool) -> ConvertedFactors:
     """The factors of a sum whose operands may be converted; none if they may not. `tf32`: the spec allows to round them
     to that.
 
-    An operand that is no array, such as `exp(x[m, k])`, may be stored as a float32 one."""
+    An operand that is no array, such as `exp(x[m, k])`, may be stored as a float32 one, and so may one of a narrower
+    type beside a float32 one: tf32 holds its numbers."""
     if node.kind != "sum" or node.dtype != FLOAT32:
         return ConvertedFactors()
     factors, is_plain = _factors(node.body)
     factors = tuple(factor for factor in factors if free_indices(factor))
     are_operands = is_plain and len(factors) == 2
     are_float32 = [_is_float32(factor, dtype_of) for factor in factors]
-    if len(factors) == 2 and _split_parts(node, dtype_of) > 1:
-        return ConvertedFactors(tuple(compress(factors, are_float32)), is_split=True)
-    if not tf32 or len(factors) < 2 or (are_operands and not all(are_float32)):
+    is_split = len(factors) == 2 and _split_parts(node, dtype_of) > 1
+    are_held = all(wide or _is_held(factor, dtype_of) for factor, wide in zip(factors, are_float32, strict=True))
+    is_rounded = tf32 and len(factors) > 1 and (not are_operands or (any(are_float32) and are_held))
+    if not is_split and not is_rounded:
         return ConvertedFactors()
-    return ConvertedFactors(factors, are_operands)
+    converted = tuple(compress(factors, are_float32)) if are_operands or not is_rounded else factors
+    return ConvertedFactors(converted, are_operands, is_split, is_rounded)
 
 
 def _is_float32(factor: Expr, dtype_of: Callable[[str], DType]) -> bool:
     inner = _without_casts(factor)
     return not isinstance(inner, Read) or dtype_of(inner.array) == FLOAT32
+
+
+def _is_held(factor: Expr, dtype_of: Callable[[str], DType]) -> bool:
+    """Whether tf32 holds all numbers of an operand that is read from an array."""
+    inner = _without_casts(factor)
+    dtype = dtype_of(inner.array) if isinstance(inner, Read) else inner.dtype
+    return dtype.bits <= (_WIDE_BITS if dtype.is_float else _NARROW_BITS)
 
 
 def _factors(body: Expr) -> tuple[tuple[Expr, ...], bool]:

@@ -6,7 +6,7 @@ becomes
 so that one thread computes all components of a result, and what they have in common once. The same is done to long
 windows that slide along another index, `y[i, c] = sum(h[k] * x[4 * i + k, c], k)`, to long reductions of the same
 elements for a few values, `y[c] = sum(x[n] <= q[c], n)`, and to a statement without loops beside others that write
-single components of the same array: y[k, 0, c] beside y[k, 1, 0].
+other components of the same array: y[k, 0, c] beside y[k, 1, 0], p[n, c] beside p[n, 3 + q].
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from cugen.spec.rewriting import replaced
 from cugen.spec.types import INT64
 
 _MAX_COMPONENTS = 4
+_MAX_FIELDS = 8  # that one of several statements writes of a row (heuristic)
 _MAX_VALUES = 16  # for which a thread reduces the same elements (heuristic)
 _MIN_SHARED_TERMS = 1024  # of a reduction of the same elements for a few values (heuristic)
 _MIN_WINDOW = 16  # terms of a window; shorter ones are those of stencils along rows of components (heuristic)
@@ -55,7 +56,7 @@ def _vector_index(statement: Statement, spec: Spec) -> Index | None:
     if spec.array(statement.target).is_temporary or schedule_of(spec, (statement,)) != Schedule():
         return None
     if not _has_loops(statement):
-        return _index_by_constants(statement, spec)
+        return _index_of_fields(statement, spec)
     if not any(isinstance(node, Reduce) for node in walk(statement.value)):
         return None
     dimensions: dict[tuple[str, int], list[Expr]] = {}
@@ -113,20 +114,34 @@ def _subscripts(statement: Statement) -> Iterator[Expr]:
     return (subscript for read in array_reads(statement) for subscript in read.subscripts)
 
 
-def _index_by_constants(statement: Statement, spec: Spec) -> Index | None:
-    """A short index of a statement in whose place others, over its other indices, have constants."""
+def _index_of_fields(statement: Statement, spec: Spec) -> Index | None:
+    """A short index of a statement in whose place others, over its other indices, have constants or another one."""
     others = [s for s in spec.statements if s.target == statement.target and s.subscripts != statement.subscripts]
     if any(map(_has_loops, others)):
         return None
     for index in statement.indices:
-        count = elements((index,), spec)
-        if count is None or not 2 <= count <= _MAX_COMPONENTS or IndexValue(index.name) not in statement.subscripts:
+        dimension = _field_dimension(statement, index, spec)
+        if dimension is None:
             continue
-        dimension = statement.subscripts.index(IndexValue(index.name))
-        fewer = (s for s in others if len(s.indices) == len(statement.indices) - 1)
-        if any(isinstance(single.subscripts[dimension], Const) for single in fewer):
-            return index
+        rows = set(statement.indices) - {index}
+        for written in others:
+            added = set(written.indices) - rows
+            if set(written.indices) == rows and isinstance(written.subscripts[dimension], Const):
+                return index
+            if len(added) == 1 and added != {index} and len(written.indices) == len(statement.indices):
+                (field,) = added
+                if _field_dimension(written, field, spec) == dimension:
+                    return index
     return None
+
+
+def _field_dimension(statement: Statement, index: Index, spec: Spec) -> int | None:
+    """The dimension of an array that a short index of a statement alone runs along."""
+    count = elements((index,), spec)
+    dimensions = [n for n, sub in enumerate(statement.subscripts) if index.name in free_indices(sub)]
+    if count is None or not 2 <= count <= _MAX_FIELDS or len(dimensions) != 1:
+        return None
+    return dimensions[0] if free_indices(statement.subscripts[dimensions[0]]) == {index.name} else None
 
 
 def _has_loops(statement: Statement) -> bool:

@@ -41,7 +41,7 @@ from cugen.spec.rewriting import replaced, without_quotients
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, DType
 
 _MIN_MULTIPLY_ADDS = 1 << 26  # on CUDA cores they take as long as a launch (heuristic)
-_MIN_N = 32  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
+_MIN_N = 9  # multiply-adds of an element, which on CUDA cores take longer than its load, store and loads (heuristic)
 _MAX_BYTES = 1 << 29
 _COUNTER_FAMILY = "histogram"  # counts how often two keys occur together, and looks at each pair once
 _NARROW_BITS, _WIDE_BITS = 8, 16

@@ -3,7 +3,9 @@
     y[i, j] = sum(g[r] * g[s] * x[i + r - 5, j + s - 5], r, s)
 becomes
     y_pass[i, j] = sum(g[s] * x[i, j + s - 5], s);  y[i, j] = sum(g[r] * y_pass[i + r - 5, j], r)
-which are R + S terms in place of R * S. A boundary is one of each dimension, so that rows beyond it are those of the
+which are R + S terms in place of R * S. Of several arrays, columns further on may be read, as those at a disparity d:
+    y[i, j, d] = sum(abs(x[i + r, j + s] - z[i + r, j + s - d]), r, s)
+A boundary is one of each dimension, so that rows beyond it are those of the
 pass. A sum has no more roundings then, and other reductions have none.
 """
 
@@ -51,8 +53,9 @@ class _Pass:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The reads of a window, of arrays of one shape and boundary at the same elements. Its last dimension with reduced
-    indices is `along`: its subscript has the reduced indices `inner` and one index of the results, `column`."""
+    """The reads of a window, of arrays of one boundary and of rows of the same numbers. Its last dimension with reduced
+    indices is `along`: subscripts of it have the reduced indices `inner` and an index of the results, `column`. In one
+    of them there is no other; others may be those of columns further on, `j + s - d`."""
 
     reads: tuple[Read, ...]
     along: int
@@ -61,6 +64,7 @@ class _Window:
 
     @property
     def subscripts(self) -> tuple[Expr, ...]:
+        """Those of rows, and one of columns."""
         return self.reads[0].subscripts
 
     @property
@@ -100,16 +104,17 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
         return None
     inside, outside = split
     array, along, column = spec.array(window.reads[0].array), window.along, window.column
-    indices = tuple(
+    rows = tuple(
         column if n == along else _row(sub, extent, statement, taken)
         for n, (sub, extent) in enumerate(zip(window.subscripts, array.shape, strict=True))
     )
     body = product_of(inside)
-    are_distinct = len({index.name for index in indices}) == len(indices)
-    if not are_distinct or not _keeps_boundary(reduction, window, body, indices, spec):
+    further = _further_indices(window, body, rows, statement)
+    if further is None or not _keeps_boundary(reduction, window, body, (*rows, *further), spec):
         return None
-    value = _along_rows(reduction, window, body, indices)
-    if value is None or not are_in_bounds(value, indices, spec):
+    indices = _in_order(rows, further, statement)
+    value = _along_rows(reduction, window, body, rows)
+    if len({index.name for index in indices}) < len(indices) or not are_in_bounds(value, indices, spec):
         return None
     of_rest = tuple(index for index in reduction.indices if index.name not in window.inner)
     has_launch = _launch_pays(value, statement, indices, of_rest, spec)
@@ -120,7 +125,8 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
     name = fresh(f"{statement.target}_pass", taken)
     stored = temporary(name, indices, value, what, statement, is_stored=has_launch)
     stored = replace(stored, array=replace(stored.array, boundary=window.boundary))
-    read_at = tuple(IndexValue(column.name) if n == along else sub for n, sub in enumerate(window.subscripts))
+    row_subscripts = {row: sub for n, (row, sub) in enumerate(zip(rows, window.subscripts, strict=True)) if n != along}
+    read_at = tuple(row_subscripts.get(index, IndexValue(index.name)) for index in indices)
     read = replace(stored.read, subscripts=read_at, boundary=window.boundary)
     return _Pass(stored, replace(reduction, body=product_of([Factor(read), *outside]), indices=of_rest))
 
@@ -131,20 +137,36 @@ def _window_of(reduction: Reduce, statement: Statement, spec: Spec) -> _Window |
     moved = [node for node in walk(reduction.body) if isinstance(node, Read) and len(free_indices(node) & names) > 1]
     reads = tuple(dict.fromkeys(moved))
     has_loops = any(isinstance(node, Reduce | Scan) for node in walk(reduction.body))
-    windows = {(read.subscripts, read.boundary, spec.array(read.array).shape) for read in reads}
-    if reduction.kind not in _KINDS or reduction.where is not None or has_loops or len(windows) != 1:
+    if not reads or reduction.kind not in _KINDS or reduction.where is not None or has_loops:
         return None
-    read = reads[0]
-    spread = [dimension for dimension, sub in enumerate(read.subscripts) if free_indices(sub) & names]
+    spread = [dimension for dimension, sub in enumerate(reads[0].subscripts) if free_indices(sub) & names]
     along = spread[-1]
-    inner, outer = (free_indices(read.subscripts[along]) & wanted for wanted in (names, _of(statement)))
-    others = [free_indices(sub) for n, sub in enumerate(read.subscripts) if n != along]
-    is_separate = len(spread) > 1 and len(outer) == 1 and not any((inner | outer) & used for used in others)
-    is_window = is_separate and names <= free_indices(read) and not read.exact and not _gathers(read)
-    if not is_window or statement.target in {read.array for read in reads}:
+    if len(spread) < 2 or len({_rows_of(read, along, names, spec) for read in reads}) != 1:
         return None
-    (column,) = (index for index in statement.indices if index.name in outer)
-    return _Window(reads, along, inner, column)
+    outer = [free_indices(read.subscripts[along]) & _of(statement) for read in reads]
+    column = next((only for only in outer if len(only) == 1), frozenset())
+    inner = free_indices(reads[0].subscripts[along]) & names
+    others = [free_indices(sub) for n, sub in enumerate(reads[0].subscripts) if n != along]
+    if not column or not all(column <= of_read for of_read in outer):
+        return None
+    if any((inner | frozenset().union(*outer)) & used for used in others):
+        return None
+    if any(not names <= free_indices(read) or read.exact or _gathers(read) for read in reads):
+        return None
+    if statement.target in {read.array for read in reads}:
+        return None
+    (index,) = (index for index in statement.indices if index.name in column)
+    return _Window(reads, along, frozenset(inner), index)
+
+
+def _rows_of(read: Read, along: int, names: set[str], spec: Spec) -> tuple[object, ...]:
+    """What the reads of a window have in common: all but which columns they are of, and how many these arrays have."""
+    if len(read.subscripts) <= along:
+        return (read,)
+    rows, shape = list(read.subscripts), list(spec.array(read.array).shape)
+    inner = free_indices(rows.pop(along)) & names
+    del shape[along]
+    return inner, tuple(rows), tuple(shape), read.boundary
 
 
 def _split_factors(reduction: Reduce, window: _Window) -> tuple[list[Factor], list[Factor]] | None:
@@ -157,19 +179,44 @@ def _split_factors(reduction: Reduce, window: _Window) -> tuple[list[Factor], li
     return inside, outside
 
 
-def _along_rows(reduction: Reduce, window: _Window, body: Expr, indices: tuple[Index, ...]) -> Reduce | None:
-    """The reduction of the terms `body` along the last dimension, of all rows; None where a term depends on more than
-    elements of a pass do."""
-    pairs = list(zip(window.subscripts, indices, strict=True))
-    # Beside the window, a term of the pass may depend on what its elements have the same index for.
-    bare = {index.name for sub, index in pairs if sub == IndexValue(index.name)}
-    anywhere: dict[Expr, Expr] = {read: replace(read, subscripts=()) for read in window.reads}
-    if not free_indices(replaced(body, anywhere.get)) <= window.inner | {window.column.name} | bare:
-        return None
-    in_row = tuple(sub if n == window.along else IndexValue(index.name) for n, (sub, index) in enumerate(pairs))
-    row: dict[Expr, Expr] = {read: replace(read, subscripts=in_row) for read in window.reads}
+def _along_rows(reduction: Reduce, window: _Window, body: Expr, rows: tuple[Index, ...]) -> Reduce:
+    """The reduction of the terms `body` along the last dimension, of all rows."""
+
+    def in_row(read: Read) -> Read:
+        pairs = enumerate(zip(read.subscripts, rows, strict=True))
+        subscripts = tuple(sub if n == window.along else IndexValue(row.name) for n, (sub, row) in pairs)
+        return replace(read, subscripts=subscripts)
+
+    moved: dict[Expr, Expr] = {read: in_row(read) for read in window.reads}
     of_inner = tuple(index for index in reduction.indices if index.name in window.inner)
-    return replace(reduction, body=replaced(body, row.get), indices=of_inner)
+    return replace(reduction, body=replaced(body, moved.get), indices=of_inner)
+
+
+def _further_indices(
+    window: _Window, body: Expr, rows: tuple[Index, ...], statement: Statement
+) -> tuple[Index, ...] | None:
+    """The indices of the results by which columns are further on, as disparities of a stereo match; None where a term
+    depends on others than those, its row and its column. Factors of such an index, as filters of several features, are
+    those of a GEMM."""
+    pairs = zip(window.subscripts, rows, strict=True)
+    known = {row.name for sub, row in pairs if sub == IndexValue(row.name)} | window.inner
+    columns = frozenset().union(*(free_indices(read.subscripts[window.along]) for read in window.reads))
+    anywhere: dict[Expr, Expr] = {read: replace(read, subscripts=()) for read in window.reads}
+    if not free_indices(replaced(body, anywhere.get)) <= known | columns:
+        return None
+    names = columns - known - {window.column.name}
+    indices = tuple(index for index in statement.indices if index.name in names)
+    return indices if len(indices) == len(names) else None
+
+
+def _in_order(rows: tuple[Index, ...], further: tuple[Index, ...], statement: Statement) -> tuple[Index, ...]:
+    """The indices of a pass: those beside rows and columns are in the order of the results."""
+    positions = {index.name: n for n, index in enumerate(statement.indices)}
+    indices = list(rows)
+    for index in further:
+        later = (n for n, row in enumerate(indices) if positions.get(row.name, -1) > positions[index.name])
+        indices.insert(next(later, len(indices)), index)
+    return tuple(indices)
 
 
 def _launch_pays(

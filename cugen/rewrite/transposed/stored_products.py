@@ -157,14 +157,15 @@ def _order(single: Single, x: Read, w: Read) -> Callable[[Index], int]:
 
 
 def _is_profitable(single: Single, reduction: Reduce, products: Reduce, indices: tuple[Index, ...]) -> bool:
-    """Whether arithmetic outweighs the traffic of the products, whose number is known and allowed."""
+    """Whether arithmetic outweighs the traffic of the products, whose number is known and allowed, at least that of
+    typical sizes."""
     context = single.context
-    extents = [context.static_extent(index) for index in (*indices, *products.indices)]
+    extents = [context.typical_extent(index) for index in (*indices, *products.indices)]
     if None in extents:
         return False
-    channels = prod(map(context.max_extent, products.indices))
-    count = prod(map(context.max_extent, indices))
-    terms = prod(map(context.max_extent, (*single.statement.indices, *reduction.indices)))
+    channels = prod(map(context.planned_extent, products.indices))
+    count = prod(map(context.planned_extent, indices))
+    terms = prod(map(context.planned_extent, (*single.statement.indices, *reduction.indices)))
     return (
         channels >= _MIN_CHANNELS
         and terms >= _MIN_TERMS

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cugen.families.registry import families, is_specialised
 from cugen.machine import target
 from cugen.plan.context import Context, make_context
-from cugen.plan.request import Request
+from cugen.plan.request import Request, Single
 from cugen.rewrite.grouping import inlined_statements
 from cugen.rewrite.stored.gathered_matrices import with_all_matrices
 from cugen.rewrite.stored.separable_windows import with_separable_windows
@@ -25,6 +25,8 @@ from cugen.schedule.splitting.single_statements import is_placed, is_taken, sing
 from cugen.schedule.splitting.unrolled_reductions import with_unrolled_stored_reductions
 from cugen.spec.model import Array, Schedule, Spec, Statement
 
+_WIDE_BITS = 16
+
 
 def with_taken_form(spec: Spec) -> Spec:
     """The spec in the form that families other than the fallbacks take most of, before statements are split: with
@@ -32,7 +34,7 @@ def with_taken_form(spec: Spec) -> Spec:
     products = _with_grouped_sums(_with_products_of_all_matrices(with_separate_loops(spec)))
     windows = with_separable_windows(_with_row_terms(products), is_placed)
     separate = with_unrolled_stored_reductions(_with_unpacked_operands(with_hoisted_reductions(windows)))
-    operands = with_inlined_operands(with_taken_dimensions(separate))
+    operands = with_inlined_operands(with_taken_dimensions(with_inlined_operands(separate)))
     return with_batched_ranges(with_inlined_runs(with_maps_in_epilogues(operands)))
 
 
@@ -106,14 +108,23 @@ def _is_of_rows(terms: RowTerms) -> bool:
 
 def _with_unpacked_operands(spec: Spec) -> Spec:
     """The spec with operands of a few rows' sums unpacked first where a family other than the fallbacks takes the sums
-    then; the same object if there are none."""
+    then, and tensor cores don't take more rows with operands in floats; the same object if there are none."""
     values = {target_of(s): s.value for s in inlined_statements(spec)}
     context, statements, arrays = make_context(spec), list[Statement](), list[Array]()
     for statement in spec.statements:
         whole = replace(statement, value=values.get(target_of(statement), statement.value))
         placed = is_placed(statement, spec)
-        steps = None if placed else with_unpacked_operand(single_of(whole, context), is_specialised)
+        single = single_of(whole, context)
+        steps = None if placed else with_unpacked_operand(single, is_specialised)
+        steps = None if steps and _is_split_in_wide_floats(single) else steps
         statements += steps.statements if steps else (statement,)
         arrays += steps.temporaries if steps else ()
         context = make_context(replace(spec, arrays=(*spec.arrays, *arrays))) if steps else context
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *arrays)) if arrays else spec
+
+
+def _is_split_in_wide_floats(single: Single) -> bool:
+    """Whether a family that splits the statement stores its operands in floats of 16 bits, which tensor cores take."""
+    split = steps_of(single)
+    types = () if split is None else tuple(array.dtype for array in split[1].temporaries)
+    return bool(types) and all(dtype.is_float and dtype.bits == _WIDE_BITS for dtype in types)

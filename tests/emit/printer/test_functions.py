@@ -55,6 +55,9 @@ GENERIC = {  # for all types at once
     "bfloat16_parts": "const float x[2] = {1.5f}; unsigned parts[3][1]; bfloat16_parts(x, parts); sink = parts[2][0];",
     "finite_bfloat16": "const unsigned x[1] = {threadIdx.x}; unsigned y[1]; finite_bfloat16(x, y); sink = y[0];",
     "float16_parts": "const unsigned x[1] = {threadIdx.x}; unsigned y[2][1]; float16_parts(x, y); sink = y[1][0];",
+    "tf32_parts": "const float x[1] = {1.5f}; unsigned parts[2][1]; tf32_parts(x, parts); sink = parts[1][0];",
+    "float16_as_float32": "const unsigned x[1] = {7}; unsigned y[1][2]; float16_as_float32(x, y); sink = y[0][1];",
+    "bfloat16_as_float32": "const unsigned x[1] = {7}; unsigned y[1][2]; bfloat16_as_float32(x, y); sink = y[0][1];",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
 ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer

@@ -110,6 +110,23 @@ def test_copies_have_names_that_the_spec_has_not() -> None:
     assert shapes == {"w_last_last": "N H W C", "w_last_": "K 3 3 C"}
 
 
+def test_a_dense_copy_with_sums_in_its_extents_is_not_copied_again() -> None:
+    # The strides of the gradient were compared with products of its extents without expanding them: no plan ended.
+    text = """
+cugen: 1
+kernel: k
+target: sm_90a
+params: {N: 8, C: 64, F: 96, H: 56, W: 57, R: 3, Q: 3}
+arrays:
+  x: {shape: [N, C, H, W], dtype: float16, boundary: zero}
+  g: {shape: [N, F, (H + 1 - R) // 2 + 1, (W + 1 - Q) // 2 + 1], dtype: float16}
+  y: {shape: [F, C, R, Q], dtype: float16}
+compute: y[f, c, r, q] = sum(x[n, c, 2 * i + r - 1, 2 * j + q - 1] * g[n, f, i, j], n, i, j)
+"""
+    (spec,) = load_text(text)
+    assert [array.name for array in make_plan(spec).workspace if array.name.endswith("_last")] == ["x_last", "g_last"]
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Convolutions of any size are copied."""

@@ -4,6 +4,7 @@ that names the piece."""
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 
 import pytest
@@ -129,3 +130,23 @@ def reasons_of(refusal: SpecError) -> str:
 def test_a_drawn_gemm_is_right_or_refused_by_the_name_of_a_piece(prove, made, seed):
     refusal = check(prove, made, seed)
     assert not refusal or any(piece in refusal for piece in PIECES)
+
+
+# Seeds of GEMMs of float32 beside 16 bits, which are multiplied in parts, by the way in which their K is split.
+SPLITS_OF_PARTS = {
+    "workspace": 10,
+    "workspace, stores through shared memory": 62,
+    "cluster": 832,
+    "sliced K": 341,
+    "stream-K": 163,
+}
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, id=name) for name, seed in SPLITS_OF_PARTS.items()])
+def test_a_drawn_gemm_in_parts_is_right_where_its_k_is_split(prove, made, seed):
+    text = draw(seed).text
+    types = set(re.findall(r"^  [AB]: .*dtype: (\w+)", text, re.MULTILINE))
+    assert "float32" in types
+    assert len(types) == 2
+    assert any(key in text for key in ("split_k", "sliced_k", "stream_k"))
+    assert check(prove, made, seed) == ""

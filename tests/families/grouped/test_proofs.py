@@ -33,13 +33,25 @@ schedule: {family: grouped%s}
         VECTOR % (20_011, 40, "uint8", ", split_k: 4"),
         VECTOR % ("dynamic", 40, "int64", ""),
         VECTOR % ("dynamic", 700, "uint32", ", bins: 64, split_k: 4"),
+        (VECTOR % ("dynamic", 700, "uint32", ", bins: 64, split_k: 4")).replace("G: 700", "G: dynamic"),
         VECTOR % (3_000_000_000, 40, "int8", ""),
         COLUMNS % (64, ""),
         COLUMNS % (50, ", bins: 8"),
         COLUMNS % (64, ", bins: 8, vector: 4, threads: 64"),
         COLUMNS % (64, ", bins: 8, vector: 1, threads: 64"),
     ],
-    ids=["one block", "parts", "dynamic", "bins", "beyond 32 bits", "columns", "odd columns", "vectors", "chunks"],
+    ids=[
+        "one block",
+        "parts",
+        "dynamic",
+        "bins",
+        "dynamic bins",
+        "beyond 32 bits",
+        "columns",
+        "odd columns",
+        "vectors",
+        "chunks",
+    ],
 )
 def test_every_access_is_proved_to_be_in_bounds(made, text):
     claims = bounds_of(made(text).plan)

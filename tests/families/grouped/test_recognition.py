@@ -70,9 +70,16 @@ def test_other_reductions_are_refused_with_a_reason(reasons, value, reason):
     assert reason in [refusal.reason for refusal in reasons("grouped", by_key(value))]
 
 
-def test_a_number_of_bins_that_is_known_at_launch_is_refused(reasons):
-    text = by_key("sum(x[i], i, where=k[i] == g)").replace("G: 24", "G: dynamic")
-    assert [refusal.reason for refusal in reasons("grouped", text)] == ["has accumulators for a fixed number of bins"]
+def test_a_number_of_bins_that_is_known_at_launch_is_taken(planned):
+    text = by_key("sum(x[i], i, where=k[i] == g)").replace("G: 24", "G: {range: [0, 100000], default: 24}")
+    assert planned(text).reasons == ("each thread has accumulators of its own for 24 bins",)
+
+
+def test_bins_of_several_keys_are_of_a_fixed_number(reasons):
+    text = by_key("sum(x[i], i, where=k[i] == g and k2[i] == b)").replace("s: {shape: [G]", "s: {shape: [G, 9]")
+    text = text.replace("s[g] =", "s[g, b] =").replace("G: 24", "G: dynamic")
+    (refusal,) = reasons("grouped", text)
+    assert refusal.reason == "has bins of several keys for a fixed number of them"
 
 
 def unasked(size: int, bins: int, value: str = "sum(x[i], i, where=k[i] == g)") -> str:

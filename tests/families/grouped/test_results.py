@@ -66,6 +66,21 @@ def test_any_number_of_bins_is_right_in_one_block_or_several(prove, bins, schedu
 
 
 @pytest.mark.covering
+@pytest.mark.parametrize("bins", [0, 1, 33, 256, 1000])
+@pytest.mark.parametrize("schedule", ["", ", split_k: 4", ", bins: 32"])
+def test_any_number_of_bins_that_is_known_at_launch_is_right(prove, bins, schedule):
+    fixed = vector("dynamic", key="int16", schedule=schedule)
+    prove(fixed.replace("G: 16", "G: {range: [0, 100000], default: 100}"), {"N": 2003, "G": bins})
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("extent", [1, 37, 130])
+def test_columns_of_a_number_of_bins_that_is_known_at_launch_are_right(prove, extent):
+    text = columns(e=40).replace("G: 20", "G: {range: [0, 100000], default: 20}").replace("E: 40", "E: dynamic")
+    prove(text, {"G": 47, "E": extent})
+
+
+@pytest.mark.covering
 @pytest.mark.parametrize("key", ["uint8", "int8", "uint16", "int16", "int32", "uint32", "int64"])
 @pytest.mark.parametrize("schedule", ["", ", bins: 4"])
 def test_keys_of_any_integer_type_outside_of_the_bins_are_left_out(prove, key, schedule):

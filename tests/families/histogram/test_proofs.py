@@ -36,11 +36,12 @@ KEY_OF_32_BITS = VECTOR % (20_011, 256, "int32", 1)
         VECTOR % (20_011, 256, "uint8", 4),
         VECTOR % ("dynamic", 100, "int64", 1),
         VECTOR % ("dynamic", 100, "uint32", 4),
+        (VECTOR % ("dynamic", 100, "uint32", 4)).replace("G: 100", "G: {range: [0, 999]}"),
         VECTOR % (3_000_000_000, 256, "uint8", 4),
         ROWS % "",
         ROWS % " and k[r, 0] > i",
     ],
-    ids=["one block", "parts", "dynamic", "dynamic parts", "beyond 32 bits", "rows", "condition"],
+    ids=["one block", "parts", "dynamic", "dynamic parts", "dynamic bins", "beyond 32 bits", "rows", "condition"],
 )
 def test_every_access_is_proved_to_be_in_bounds(made, text):
     claims = bounds_of(made(text).plan)

@@ -82,9 +82,24 @@ def test_a_sum_of_floats_by_key_is_refused_since_its_order_would_vary(reasons):
     assert "takes sums of integers, whose order changes nothing" in [refusal.reason for refusal in refused]
 
 
-def test_a_number_of_bins_that_is_known_at_launch_is_refused(reasons):
-    text = counts("sum(k[i] == g, i)").replace("G: 64", "G: dynamic")
-    assert [refusal.reason for refusal in reasons("histogram", text)] == ["has accumulators for a fixed number of bins"]
+def test_a_number_of_bins_that_is_known_at_launch_has_counters_for_the_most(reasons, planned):
+    text = counts("sum(k[i] == g, i)").replace("G: 64", "G: {range: [0, 300], default: 20}")
+    assert planned(text).reasons == ("a block counts a row of elements into up to 300 bins, each of 4 counters",)
+    (refusal,) = reasons("histogram", text.replace("300", "12289"))
+    assert refusal.reason == "the counters take 49156 bytes of shared memory, 49152 are allowed"
+
+
+def test_bins_of_several_keys_are_of_a_fixed_number(reasons):
+    text = counts("sum(k[i] == g and k2[i] == b, i)").replace("h: {shape: [G]", "h: {shape: [G, 9]")
+    text = text.replace("h[g] =", "h[g, b] =").replace("G: 64", "G: dynamic")
+    (refusal,) = reasons("histogram", text)
+    assert refusal.reason == "has bins of several keys for a fixed number of them"
+
+
+def test_long_histograms_of_a_number_of_bins_known_at_launch_are_counted_by_atomics(made):
+    text = counts("sum(k[i] == g, i)").replace("schedule: {family: histogram}", "").replace("N: 1000", "N: 10000000")
+    text = text.replace("G: 64", "G: {range: [1, 4096], default: 256}")
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["histogram", "reduce"]
 
 
 def test_more_bins_than_shared_memory_holds_are_refused(reasons):

@@ -62,6 +62,14 @@ def test_any_number_of_bins_is_right(prove, bins, replicas):
 
 
 @pytest.mark.covering
+@pytest.mark.parametrize("bins", [0, 1, 33, 256, 1000])
+@pytest.mark.parametrize("schedule", ["", ", split_k: 4", ", replicas: 2"])
+def test_any_number_of_bins_that_is_known_at_launch_is_right(prove, bins, schedule):
+    fixed = vector("dynamic", key="int16", schedule=schedule)
+    prove(fixed.replace("G: 16", "G: {range: [0, 1000], default: 100}"), {"N": 2003, "G": bins})
+
+
+@pytest.mark.covering
 @pytest.mark.parametrize("key", ["uint8", "int8", "uint16", "int16", "int32", "uint32", "int64"])
 @pytest.mark.parametrize("shift", ["- 3", "+ 100"])
 def test_keys_of_any_integer_type_count_nowhere_outside_of_the_bins(prove, key, shift):

@@ -37,6 +37,16 @@ def test_the_widest_type_limits_the_vector(planned, widths):
     assert dict(kernel.alignments) == {"X": 4, "Y": 16}
 
 
+@pytest.mark.parametrize("scale", ["s[m, k // 32]", "s[m // 8, k]", "s[m // 8, (k + 1) // 65]", "s[m, k // 4 // 8]"])
+def test_scales_of_several_elements_leave_vectors_as_wide(planned, prove, widths, scale):
+    text = (
+        "params: {M: %d, K: 128}\narrays:\n  q: {shape: [M, K], dtype: int8}\n  s: {shape: [M, K], dtype: float16}\n"
+        f"  y: {{shape: [M, K], dtype: float16}}\ncompute: y[m, k] = q[m, k] * {scale}\n"
+    )
+    assert {name: width for name, width in widths(planned(text % 4096)).items() if name != "s"} == {"q": 8, "y": 8}
+    prove(text % 16)
+
+
 def test_dense_matrices_of_one_shape_become_one_flat_row(planned, widths):
     kernel = planned(
         "arrays:\n  X: {shape: [5, 7], dtype: float32}\n  Y: {shape: [5, 7], dtype: float32}\n"

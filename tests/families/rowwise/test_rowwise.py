@@ -192,6 +192,27 @@ def test_adjacent_threads_take_adjacent_rows_where_these_are_contiguous(planned)
     assert {str(a.subscripts[1]) for a in accesses(kernel.body) if a.array.name == "y"} == {"j"}
 
 
+BAND = """
+params: {T: 96, D: %s, W: 64}
+arrays:
+  p: {shape: [T, W], dtype: float32}
+  v: {shape: [T, D], dtype: float16}
+  o: {shape: [T, D], dtype: float32}
+compute: o[i, d] = sum(p[i, w] * v[i - w, d], w, where=w <= i)
+schedule: {family: rowwise}
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "definition"), [(64, "row = blockIdx.x * 32 + threadIdx.x"), (12, "threadIdx.x * 4")]
+)
+def test_adjacent_threads_take_adjacent_rows_that_share_all_that_is_not_contiguous_along_them(
+    made, prove, columns, definition
+):
+    assert definition in made(BAND % columns).source
+    prove(BAND % columns, races=True)
+
+
 # What is refused
 
 

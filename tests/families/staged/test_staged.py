@@ -122,6 +122,21 @@ def test_large_outputs_share_a_tile_among_several_of_a_thread(planned):
     assert outputs(4096, 4096) > outputs(64, 128) == 1
 
 
+def test_a_thread_has_several_outputs_where_blocks_of_few_bytes_take_longer_to_start(planned):
+    word = "cast(p[13 * i // 32 + {}], uint64)"
+    packed = f"""
+params: {{N: 40000009}}
+arrays:
+  p: {{shape: [13 * N // 32 + 2], dtype: uint32}}
+  y: {{shape: [N], dtype: uint16}}
+compute: |
+  y[i] = cast(({word.format(0)} | ({word.format(1)} << 32)) >> (13 * i % 32), uint16)
+"""
+    kernel = planned(packed)
+    (shape,) = staged_tiles(kernel).values()
+    assert shape[0] >= 4 * 256 * 13 // 32
+
+
 # Results
 
 

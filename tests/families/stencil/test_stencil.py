@@ -105,7 +105,7 @@ def test_a_thread_has_fewer_outputs_where_windows_fill_its_registers(planned, co
 
 
 def test_windows_of_many_elements_for_an_output_are_left_to_tiles_in_shared_memory(planned, reasons):
-    assert "its windows have 200 elements for 4 outputs" in str(reasons("stencil", cube(5, 1, "float16")))
+    assert "its windows have 200 elements for 4 outputs" in str(reasons("stencil", cube(5, 1, "int16")))
     assert planned(cube(5, 1, "float16")).family == "staged"
 
 
@@ -366,6 +366,40 @@ def test_a_window_of_one_column_has_no_dimension_for_it(prove, planned):
 
 
 @pytest.mark.sampled(9)
+def test_a_thread_has_fewer_outputs_where_vectors_of_narrow_elements_fill_its_registers(planned, made):
+    # With more, a warp waits for each vector before it converts it.
+    text = """
+params: {N: 31, H: 113, W: 113, C: 72}
+arrays:
+  x: {shape: [N, H, W, C], dtype: %s, boundary: zero}
+  w: {shape: [5, 5, C], dtype: %s}
+  y: {shape: [N, 57, 57, C], dtype: %s}
+compute: y[n, i, j, c] = sum(x[n, 2 * i + r - 2, 2 * j + s - 2, c] * w[r, s, c], r, s)
+"""
+    (wide,), (narrow,) = (made(text % ((t,) * 3)).plan.kernels[0].reasons[:1] for t in ("float32", "float16"))
+    assert "windows of x, w for 4 x 2 x 2 outputs per thread" in wide
+    assert "windows of x, w for 4 x 2 x 1 outputs per thread" in narrow
+
+
+def test_loads_of_unrolled_windows_are_above_their_conditions(made, prove):
+    # A load under each condition would be waited for: compilers don't move it.
+    text = """
+params: {E: 3, H: 9, W: 70}
+arrays:
+  a: {shape: [E, H, W], dtype: float32}
+  w: {shape: [E, 3, 3], dtype: float32}
+  y: {shape: [E, H, W], dtype: float32}
+indices: {i: H, j: W}
+compute: |
+  y[e, i, j] = sum(a[e, i + r - 1, j + s - 1] * w[e, r, s] if inside(a[e, i + r - 1, j + s - 1]) else 0, r, s)
+"""
+    lines = [line.strip() for line in made(text).source.splitlines()]
+    load = next(number for number, line in enumerate(lines) if line.startswith("const float w_e_r_s = "))
+    assert lines[load - 1].startswith("for (int s = 0;")
+    assert lines[load + 1].startswith("if (")
+    prove(text, sanitize=True)
+
+
 def test_elements_are_converted_after_the_choice_of_a_bounds_check(made, prove):
     # A conversion under the condition would wait for each load. Weights, under the same loops, need no check.
     text = """

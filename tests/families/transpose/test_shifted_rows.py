@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cugen.families.transpose import config as transpose_config
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Declare
+from cugen.plan.nodes import Declare, For
 from cugen.plan.traversal.walking import accesses, walk_nodes
 
 TRANSPOSE = """
@@ -30,6 +30,16 @@ def _tiles_of_large_matrices(monkeypatch):
 
 def stores(kernel: Kernel) -> list[Access]:
     return [access for access in accesses(kernel.body) if access.array.name == "B"]
+
+
+def test_the_range_of_a_loop_has_all_values_of_its_variable(planned):
+    # 112 of the 128 rows of a tile are the block's own, and a trip takes 64 of them.
+    loops = {
+        node.loop.index.name: node.loop
+        for node in walk_nodes(planned(TRANSPOSE % ("dynamic", "{multiple_of: 8}", "bfloat16", "bfloat16")).body)
+        if isinstance(node, For)
+    }
+    assert loops["c"].index.range == (0, 64)
 
 
 def test_vectors_start_at_sector_boundaries(made):

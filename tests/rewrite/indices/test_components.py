@@ -118,6 +118,34 @@ def test_components_by_an_index_and_by_constants_are_right(b: int, n: int) -> No
     assert passes(generate(spec))
 
 
+FIELDS = """cugen: 1
+kernel: fields
+params: {N: %s}
+indices: {%s}
+arrays:
+  p: {shape: [N, 7], dtype: float32}
+  o: {shape: [N, 7], dtype: float32}
+compute: |
+  o[n, c] = p[n, c] + 0.1 * p[n, 0]
+  o[n, %s] = p[n, %s] * p[n, 3]
+%s"""
+OFFSETS = ("c: 3, q: 4", "q + 3", "q + 3", "")
+WITH_ONE_MORE = ("c: 3", "c + 3", "c + 3", "  o[n, 6] = p[n, 6]\n")
+
+
+@pytest.mark.parametrize("fields", [OFFSETS, WITH_ONE_MORE])
+def test_fields_of_a_structure_are_written_in_one_launch(fields: tuple[object, ...]) -> None:
+    (spec,) = load_text(FIELDS % (10000019, *fields))
+    plan = generate(spec, analysis=False).plan
+    assert len(plan.kernels) == 1
+
+
+@pytest.mark.parametrize("fields", [OFFSETS, WITH_ONE_MORE])
+def test_fields_of_a_structure_are_right(fields: tuple[object, ...]) -> None:
+    (spec,) = load_text(FIELDS % (37, *fields))
+    assert passes(generate(spec))
+
+
 VALUES = """cugen: 1
 kernel: values
 params: {C: 3, N: %s, K: %s}

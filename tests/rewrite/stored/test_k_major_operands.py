@@ -96,3 +96,16 @@ def test_results_of_copies_with_zeros_are_right(monkeypatch, b: str) -> None:
     kernel = generate(spec)
     assert len(families(kernel)) == 3
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+@pytest.mark.parametrize("terms", [1000, 1001, 1004])
+def test_copies_of_aligned_rows_end_with_zeros(monkeypatch, terms: int) -> None:
+    # Rows of K elements begin at multiples of 16 bytes, and the copies have the next multiple of 16 elements.
+    monkeypatch.setattr(k_major_operands, "_MIN_GAIN", 0)
+    text = spec_of("m, k", "k, n", target="sm_90", size=72).text.replace("K: 72", f"K: {terms}")
+    text = text.replace("[M, K], dtype: int8", "[M, K], dtype: int8, pitch: {align: 16}").replace("[B, M, N]", "[M, N]")
+    (spec,) = load_text(text.replace("y[b, m, n]", "y[m, n]").replace("B: 1, ", ""))
+    kernel = generate(spec)
+    assert kernel.source.count("x_rows") > 1
+    device = CpuDevice(sanitize=True, workers=1)
+    assert verify(spec, kernel.source, kernel.manifest, device).verification.passed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import pytest
 
 from cugen.kernel import generate
@@ -81,3 +84,40 @@ def test_single_rows_and_many_rows_are_computed_in_other_ways(m):
 def test_a_value_under_a_condition_is_left_where_it_is():
     weight = f"(cast({NIBBLE}, float32) if n > 0 else 0)"
     assert not any(a.name.endswith("_unpacked") for a in generate(spec_of(weight), analysis=False).context.spec.arrays)
+
+
+BYTES = {"weight": "w[n, k]", "w": "int8", "shape": "N, K"}
+COLUMNS_OF_WORDS = {
+    "first": "p[g, n] = (z[g, n // 8] >> 4 * (n % 8)) & 15",
+    "weight": "cast(((w[k // 8, n] >> k % 8 * 4) & 15) - p[k // G, n] - 1, float32)",
+    "w": "int32",
+    "shape": "K // 8, N",
+    "z": "K // G, N // 8",
+}
+
+
+@pytest.mark.parametrize("m", [8, 9, 16, 17])
+@pytest.mark.parametrize("weights", [WEIGHTS["less 8"], BYTES, COLUMNS_OF_WORDS], ids=["packed", "bytes", "columns"])
+def test_of_more_rows_than_multiply_adds_hide_weights_are_on_tensor_cores(monkeypatch, weights, m):
+    monkeypatch.setattr(sys.modules[__name__], "SIZES", "N: 4096, K: 4096, G: 128")
+    families = launches(replace(spec_of(**weights, m=m), target="sm_90a"))
+    assert ("skinny" in families, families[-1] == "wgmma") == (m == 8, m > 8)
+
+
+def test_zero_points_in_a_temporary_are_part_of_the_weights_that_are_stored_in_float16():
+    (spec,) = load_text("""
+cugen: 1
+kernel: f
+target: sm_90a
+params: {M: 300, N: 2048, K: 2048, G: 128}
+arrays:
+  x: {shape: [M, K], dtype: float16}
+  w: {shape: [K // 8, N], dtype: int32}
+  z: {shape: [K // G, N // 8], dtype: int32}
+  s: {shape: [K // G, N], dtype: float16}
+  y: {shape: [M, N], dtype: float16}
+compute: |
+  p[g, n] = (z[g, n // 8] >> 4 * (n % 8)) & 15
+  y[m, n] = sum(x[m, k] * cast(((w[k // 8, n] >> k % 8 * 4) & 15) - p[k // G, n] - 1, float32) * s[k // G, n], k)
+""")
+    assert launches(spec)[-1] == "wgmma"

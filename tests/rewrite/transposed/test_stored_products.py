@@ -77,3 +77,20 @@ compute: y[n, k, p, q] = sum(x[n, c, p // 2, q // 2] * {weights}, c) + bias[k]
     assert families(kernel) == ["gemm", "map"]
     run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice())
     assert run.verification.passed, run.verification.messages
+
+
+def test_products_of_typical_sizes_are_stored_and_right_at_others():
+    (spec,) = load_text("""cugen: 1
+kernel: upsampled
+params: {B: 2, C: 40, K: 37, L: {range: [1, 100000], default: 4096}}
+arrays:
+  x: {shape: [B, C, L], dtype: float32, boundary: zero}
+  w: {shape: [C, K, 16], dtype: float32}
+  y: {shape: [B, K, 8 * L], dtype: float32}
+compute: y[b, k, p] = sum(x[b, c, (p + 4 - r) / 8] * w[c, k, r], c, r)
+""")
+    kernel = generate(spec, analysis=False)
+    assert families(kernel) == ["gemm", "map"]
+    for length in (1, 33):
+        run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(), params={"L": length})
+        assert run.verification.passed, run.verification.messages

@@ -34,6 +34,7 @@ from cugen.plan.symbols import bounds
 from cugen.plan.traversal.substitution import substitute
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.split_dimensions import with_split_dimensions
+from cugen.rewrite.stored.converted_operands import with_converted_operands
 from cugen.rewrite.temporaries import last_request, steps_of, temporary
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Reduce, walk
 from cugen.spec.prove.affine import text_of
@@ -167,6 +168,8 @@ def split(single: Single) -> Steps | None:
         return None
     if _is_faster_by_rows(single.request(), gemm):
         return None
+    if not gemm.pays and with_converted_operands(single, lambda gemm: isinstance(match_wgmma(gemm), Match)) is not None:
+        return None  # `wgmma` takes B in the type of A, with scales of groups of terms
     config = choose_config(gemm)
     if config.min_blocks_per_sm:
         return Steps((statement,), ())

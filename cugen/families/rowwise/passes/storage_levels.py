@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 import sympy
 
@@ -62,6 +63,16 @@ class Segment:
     def is_straight_line(self) -> bool:
         """Whether its code needs neither a loop nor a guard."""
         return self.level.is_cached and self.count == 1 and not self.is_guarded
+
+
+def ascending_count(levels: Sequence[StorageLevel]) -> int:
+    """How many levels, in this order, have elements of a thread that are after those of all levels before."""
+    count = 1
+    for before, level in pairwise(levels):
+        if Storage.EDGES in (before.storage, level.storage) or level.start < before.start:
+            break
+        count += 1
+    return count
 
 
 def segments(level: StorageLevel, stride: int, shortest: int, *, in_branches: bool = False) -> Iterator[Segment]:

@@ -11,12 +11,15 @@ from cugen.families.stencil.config import StencilConfig, output_order, outputs_p
 from cugen.families.stencil.family import footprint_refusals, form_refusals, window_refusals
 from cugen.families.stencil.footprint import MAX_UNROLLED_TAPS, Footprints, find_channel_reductions, find_footprints
 from cugen.families.stencil.fused.kernel import FusedStencil, FusedStencilBuilder, Parts
+from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
+from cugen.machine.devices import modelled_device
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.placement import placement_refusals
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
 from cugen.plan.request import Group
-from cugen.spec.expressions import IndexValue
+from cugen.rewrite.temporaries import storing_seconds
+from cugen.spec.expressions import IndexValue, Read, free_indices, walk
 
 ROWS = Tunable("rows", (1, 2, 4, 8), "by footprint", "rows of outputs per thread")
 # Threads of a block by the height of the halo: taller for tall footprints, for less redundant computation (heuristic).
@@ -129,6 +132,8 @@ def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
             yield Refusal(f"an element of {temporary} would be a sum over {count} channels")
         if fused.redundancy > MAX_REDUNDANCY:
             yield Refusal(f"a block would compute {fused.redundancy:.1f} elements of {temporary} per output")
+        if _is_faster_stored(request, fused):
+            yield Refusal(f"blocks would read inputs of {temporary} again, which takes longer than storing it")
         row = request.context.max_extent(fused.config.order[0])
         if MIN_ACTIVE * fused.config.per_block(along) > max(row, 1):
             yield Refusal(f"most threads of a block would be beyond rows of {row}")
@@ -136,13 +141,34 @@ def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
 
 def _channels(parts: Parts) -> int | None:
     """The most channels that a reduction of the intermediate array is over; None where their number isn't static."""
-    most = 1
+    longest = 1
     for reduction in find_channel_reductions(parts.first, parts.first_along, longer_than=MAX_CHANNELS):
         extents = [parts.first.context.static_extent(index) for index in reduction.channels]
         if None in extents:
             return None
-        most = max(most, math.prod(extent for extent in extents if extent is not None))
-    return most
+        longest = max(longest, math.prod(extent for extent in extents if extent is not None))
+    return longest
+
+
+def _is_faster_stored(request: Request, fused: FusedStencil) -> bool:
+    """Whether the intermediate array is written and read in less time than its inputs take that blocks share: along
+    indices that an input lacks, such as the features of a product, each block reads it again, from the L2."""
+    context, device = request.context, modelled_device(request.target.name)
+    first, arrays = request.group.statements[0], request.context.arrays
+    extents = {index.name: context.planned_extent(index) for index in first.indices}
+    for subscript, axis in zip(first.subscripts, fused.footprint.axes, strict=True):
+        if axis.index in fused.config.threads and isinstance(subscript, IndexValue):
+            extents[subscript.name] = 1  # of a block's tile
+
+    def bytes_of(array: str) -> int:
+        return math.prod(map(context.planned, arrays[array].shape)) * arrays[array].dtype.bytes
+
+    again = 0.0
+    for read in {node.array: node for node in walk(first.value) if isinstance(node, Read)}.values():
+        times = math.prod(extent for name, extent in extents.items() if name not in free_indices(read))
+        again += bytes_of(read.array) * (times - 1)
+    l2_bandwidth = device.l2_bandwidth or device.bandwidth * L2_TO_DRAM_BANDWIDTH
+    return again * fused.redundancy / l2_bandwidth > storing_seconds(bytes_of(first.target), device)
 
 
 def _choose(request: Request, parts: Parts, first_footprints: Footprints) -> FusedStencil:

@@ -206,6 +206,13 @@ def test_the_bounding_box_has_the_pixels_of_the_first_tap(planned, prove, text: 
     prove(text)
 
 
+def test_strides_dilations_and_paddings_may_be_params(planned, prove) -> None:
+    by_params = SAME.replace("h + r - 1, q + s - 1", "S * h + E * r - P, S * q + E * s - P")
+    text = convolution(by_params, y="N, 3, 3, K").replace("params: {", "params: {S: 2, E: 2, P: 1, ")
+    assert pixels(planned(text)) == PixelBox((-1, -1), (-2, -3), (2, 2))
+    prove(text)
+
+
 @pytest.mark.parametrize(("dilation", "offsets"), [(2, [0, 2, 4]), (-2, [4, 2, 0]), (0, [0, 0, 0])])
 def test_offsets_of_taps_are_from_the_first_pixel_in_memory(dilation: int, offsets: list[int]) -> None:
     tap = symbol("tap")

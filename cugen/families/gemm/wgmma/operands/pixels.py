@@ -118,17 +118,21 @@ def _axis(
         return None
     step, dilation = (sum(position.coeff(symbols[i.name]) for i in each) for each in (outputs, summed))
     constant = (position - sum(position.coeff(symbols[i.name]) * symbols[i.name] for i in (*outputs, *summed))).expand()
-    lower = context.static(constant) if constant.free_symbols <= context.ranges.keys() else None
-    if lower is None or not all(sympy.sympify(number).is_Integer for number in (step, dilation)):
+    numbers = [_static(sympy.sympify(value), context) for value in (constant, step, dilation)]
+    if None in numbers:
         return None
+    lower, step, dilation = (int(number or 0) for number in numbers)
     output, tap = next(iter(outputs), None), next(iter(summed), None)
     taps_count = (context.static_extent(tap) or 1) if tap else 1
     results = (context.static_extent(output) or 1) if output else 1
-    first = lower + min(int(dilation), 0) * (taps_count - 1)
-    axis_step = int(step) if output else 1
-    return Axis(
-        output, tap, axis_step, int(dilation), first, first + axis_step * (results - 1) - extent + 1, taps_count
-    )
+    first = lower + min(dilation, 0) * (taps_count - 1)
+    axis_step = step if output else 1
+    return Axis(output, tap, axis_step, dilation, first, first + axis_step * (results - 1) - extent + 1, taps_count)
+
+
+def _static(value: Integer, context: Context) -> int | None:
+    """The value, where it has no other variables than params of fixed values."""
+    return context.static(value) if value.free_symbols <= context.ranges.keys() else None
 
 
 def _fits(axis: Axis, dimensions: int) -> bool:
