@@ -99,16 +99,19 @@ def test_a_type_holds_what_is_chosen_among_its_numbers(value, dtype):
 ATTENTION = """
 cugen: 1
 kernel: f
-params: {T: 130, D: 16}
+target: sm_80
+params: {H: 2, T: 130, D: 64}
 arrays:
-  s: {shape: [T, T], dtype: float32}
-  v: {shape: [T, D], dtype: bfloat16}
-  o: {shape: [T, D], dtype: bfloat16}
+  q: {shape: [H, T, D], dtype: bfloat16}
+  k: {shape: [H, T, D], dtype: bfloat16}
+  v: {shape: [H, T, D], dtype: bfloat16}
+  o: {shape: [H, T, D], dtype: bfloat16}
 compute: |
-  m[i] = max(s[i, j] if j <= i else -inf, j)
-  e[i, j] = cast(exp(s[i, j] - m[i]), bfloat16) if j <= i else 0
-  z[i] = sum(e[i, j], j)
-  o[i, d] = sum(e[i, j] * v[j, d], j) / z[i]
+  s[h, i, j] = sum(q[h, i, d] * k[h, j, d], d) * 0.125
+  m[h, i] = max(s[h, i, j] if j <= i else -inf, j)
+  e[h, i, j] = cast(exp(s[h, i, j] - m[h, i]), bfloat16) if j <= i else 0
+  z[h, i] = sum(e[h, i, j], j)
+  o[h, i, d] = sum(e[h, i, j] * v[h, j, d], j) / z[h, i]
 """
 
 
