@@ -115,4 +115,4 @@ inline cudaError_t matmul_tile_variants_launch(const float* A, const float* B, f
 #endif
 #endif
 
-// Input 71a68c5104c82395, text 3bc268e01b4f9bf4.
+// Input e6819843f3aafc94, text 4290a23adc268a3e.

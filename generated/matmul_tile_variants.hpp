@@ -31,4 +31,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(cugen::Span<const f
     }
 }
 
-// Input 71a68c5104c82395, text f630243f522f84ed.
+// Input e6819843f3aafc94, text e17ee724e1426f3c.
