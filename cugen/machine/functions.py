@@ -24,5 +24,18 @@ FUNCTION_INSTRUCTIONS = MappingProxyType(
 FLOAT64_FUNCTION_FACTOR = 3
 FLOAT64_FUNCTION_SHARE = 0.35
 
+INTEGER_POWER_INSTRUCTIONS = 140  # by squaring, in a loop over the bits of an exponent of up to six
+
 EXTREMUM_INSTRUCTIONS = 3  # of a maximum or minimum that propagates NaN, where the target has no instruction for it
 EXTREMUM_CAPABILITY = (8, 0)  # compute capability from which on float32 has it (PTX ISA: min.NaN)
+
+# Functions of several instructions without a branch, by type.
+STRAIGHT_FUNCTIONS = MappingProxyType(
+    {
+        "float32": (
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "tanh", "sinh", "cosh", "asin", "acos", "atan"),
+            *("rsqrt", "cbrt", "erf", "erfc", "sign"),
+        ),
+        "float64": ("cbrt", "erf", "sign"),
+    }
+)

@@ -21,7 +21,7 @@ from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import ConvertFragment, Declare, For, Index, LoadMatrix, Loop, Mma, Node, Section, Store
 from cugen.plan.symbols import Integer, integer
-from cugen.spec.types import FLOAT32, UINT32
+from cugen.spec.types import FLOAT32, UINT32, DType
 
 _WORDS = 4  # of the fragments that one ldmatrix loads
 _HALVES = 2  # blocks of 8 keys, or of 8 columns, of these
@@ -41,10 +41,8 @@ class Fragments:
 
     @staticmethod
     def of(attention: Attention, config: AttentionConfig, lowering: Lowering) -> Fragments:
-        def registers(name: str, *extents: int, dtype: object = UINT32) -> Array:
-            return dense_array(
-                lowering.names.allocate(name), FLOAT32 if dtype is FLOAT32 else UINT32, extents, "register"
-            )
+        def registers(name: str, *extents: int, dtype: DType = UINT32) -> Array:
+            return dense_array(lowering.names.allocate(name), dtype, extents, "register")
 
         q, k, v = (read.array.lower() for read in (attention.query, attention.keys, attention.values))
         return Fragments(

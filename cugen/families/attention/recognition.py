@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cugen.families.contraction.k_range import grows_with
 from cugen.pieces.kernels import new_lowering
@@ -57,6 +57,7 @@ class Attention:
     are the sums of weights. `row` and `column` are the output's indices of `query` and of `values`."""
 
     request: Request
+    _: KW_ONLY
     row: Index
     column: Index
     key: Index
@@ -72,31 +73,16 @@ class Attention:
     weighted: Reduce
     row_factors: tuple[tuple[str, Expr], ...]  # operators `mul` and `div`, and what they are applied with
     totals: tuple[Reduce, ...]
+    conditions: tuple[Expr, ...]  # bounds of keys outside of which scores are -inf, each linear in the row
 
     @property
     def context(self) -> Context:
         return self.request.context
 
     @property
-    def conditions(self) -> tuple[Expr, ...]:
-        """The bounds of keys outside of which scores are -inf, each linear in the row."""
-        match self.score:
-            case Select(condition=condition, orelse=Const(value=value)) if value == -math.inf:
-                return tuple(filter(self._is_bound, conjuncts(condition)))
-        return ()
-
-    @property
     def grows_with_rows(self) -> bool:
         """Whether later rows have more keys."""
         return bool(self.conditions) and grows_with(self.request, self.conditions, self.key.name, self.row.name)
-
-    def _is_bound(self, condition: Expr) -> bool:
-        """Whether a condition bounds the key, by what is linear in the row and the same in a batch."""
-        lowering = new_lowering(self.request)
-        names = {n: symbol(f"{n} of the spec") for n in (self.row.name, self.key.name, *(i.name for i in self.batch))}
-        lowering.symbols.update(names)
-        bound = loop_bound(lowering, condition, names[self.key.name])
-        return bound is not None and slope(bound.right, names[self.row.name]) is not None
 
     def array(self, read: Read) -> Array:
         return self.context.arrays[read.array]
@@ -117,7 +103,7 @@ def _recognise(request: Request) -> Attention:
     reductions = tuple(dict.fromkeys(outermost_reductions(statement.value)))
     if any(isinstance(node, Scan | Sample) for node in walk(statement.value)) or not any(map(_is_weighted, reductions)):
         raise NotAttention("takes sums of exponentials times elements, `sum(exp(s[i, j] - m[i]) * v[j, d], j)`")
-    weighted = [reduction for reduction in reductions if _has_values(reduction, statement.indices)]
+    weighted = [reduction for reduction in reductions if _has_values(reduction)]
     if len(weighted) != 1:
         raise NotAttention("takes one sum of weights times elements")
     key = weighted[0].indices[0]
@@ -141,22 +127,42 @@ def _recognise(request: Request) -> Attention:
     row, column, batch = _output_indices(request, query, keys, values, key, depth)
     return Attention(
         request,
-        row,
-        column,
-        key,
-        depth,
-        batch,
-        query,
-        keys,
-        values,
-        product,
-        score,
-        weight,
-        maximum,
-        weighted[0],
-        row_factors,
-        totals,
+        row=row,
+        column=column,
+        key=key,
+        depth=depth,
+        batch=batch,
+        query=query,
+        keys=keys,
+        values=values,
+        product=product,
+        score=score,
+        weight=weight,
+        maximum=maximum,
+        weighted=weighted[0],
+        row_factors=row_factors,
+        totals=totals,
+        conditions=_conditions(request, score, key, row),
     )
+
+
+def _conditions(request: Request, score: Expr, key: Index, row: Index) -> tuple[Expr, ...]:
+    """The bounds of keys, linear in the row and the same for all columns, outside of which a score is -inf."""
+    match score:
+        case Select(condition=condition, orelse=Const(value=value)) if value == -math.inf:
+            pass
+        case _:
+            return ()
+    lowering = new_lowering(request)
+    (statement,) = request.group.statements
+    names = {index.name: symbol(f"{index.name} of the spec") for index in (*statement.indices, key)}
+    lowering.symbols.update(names)
+
+    def is_bound(part: Expr) -> bool:
+        bound = loop_bound(lowering, part, names[key.name])
+        return bound is not None and slope(bound.right, names[row.name]) is not None
+
+    return tuple(filter(is_bound, conjuncts(condition)))
 
 
 def _is_weighted(reduction: Reduce) -> bool:
@@ -170,26 +176,25 @@ def _is_exponential(node: Expr) -> bool:
     return isinstance(node, Op) and node.name in _EXPONENTIALS and next(has_maximum, None) is not None
 
 
-def _has_values(reduction: Reduce, indices: tuple[Index, ...]) -> bool:
-    """Whether one of the factors is an element of a matrix with an output index of its own."""
+def _has_values(reduction: Reduce) -> bool:
+    """Whether one of the factors of a sum of weights is an element."""
     if not _is_weighted(reduction):
         return False
     factors = [factor for _, factor in _flattened(reduction.body)]
     return any(isinstance(factor, Read) and reduction.indices[0].name in free_indices(factor) for factor in factors)
 
 
-def _flattened(expr: Expr, operator: str = "mul") -> Iterator[tuple[str, Expr]]:
+def _flattened(expr: Expr) -> Iterator[tuple[str, Expr]]:
     """The factors and divisors of a float32 product, each with `mul` or `div`."""
-    inverse = {"mul": "div", "div": "mul"}
     match expr:
         case Op(name="mul", args=(a, b), dtype=dtype) if dtype == FLOAT32:
-            yield from _flattened(a, operator)
-            yield from _flattened(b, operator)
-        case Op(name="div", args=(a, b), dtype=dtype) if dtype == FLOAT32 and operator == "mul":
-            yield from _flattened(a, operator)
-            yield inverse[operator], b
+            yield from _flattened(a)
+            yield from _flattened(b)
+        case Op(name="div", args=(a, b), dtype=dtype) if dtype == FLOAT32:
+            yield from _flattened(a)
+            yield "div", b
         case _:
-            yield operator, expr
+            yield "mul", expr
 
 
 def _factors(weighted: Reduce) -> tuple[Expr, Read, tuple[tuple[str, Expr], ...]]:

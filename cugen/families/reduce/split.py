@@ -70,12 +70,12 @@ def split(single: Single) -> Steps | None:
 
 
 def _steps_of_row_groups(single: Single, problem: ReductionProblem, config: ThreadConfig, parts: int) -> Steps | None:
-    """The steps with rows in groups, where they take less time than as many `parts` of single rows."""
-    rows = rows_per_group(problem)
+    """The steps with rows in groups, where they take less time than as many `parts` of single rows; None where steps
+    are to share launches with those of statements of several stages, which have no groups."""
+    rows = 1 if single.keeps_indices else rows_per_group(problem)
     if rows == 1 or not isinstance(config, ColumnConfig):
         return None
-    origins = {} if single.keeps_indices else problem.origins
-    steps = _steps(single, problem, origins, 1, is_open=False, rows=rows)
+    steps = _steps(single, problem, problem.origins, 1, is_open=False, rows=rows)
     grouped = match_reductions(_first_request(single, steps))
     if isinstance(grouped, Refusal) or not grouped.column_index:
         return None
@@ -85,7 +85,7 @@ def _steps_of_row_groups(single: Single, problem: ReductionProblem, config: Thre
     seconds = column_seconds(problem, config, parts, is_stored=parts > 1)
     if MIN_ROW_GROUPS_GAIN * column_seconds(grouped, wide, wide_parts, is_stored=True) > seconds:
         return None
-    return _steps(single, problem, origins, wide_parts, is_open=False, rows=rows)
+    return _steps(single, problem, problem.origins, wide_parts, is_open=False, rows=rows)
 
 
 def _steps(

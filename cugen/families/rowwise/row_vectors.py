@@ -122,9 +122,9 @@ def is_narrow(problem: RowProblem) -> bool:
 
 
 def contiguous_row(problem: RowProblem) -> str:
-    """The row index along which threads are adjacent: fewer of the accessed arrays are strided along it than along the
-    columns, those that adjacent rows share being none of them. Of fewer rows than a warp it is one along which more
-    arrays are contiguous. Empty where the columns are as good."""
+    """The row index along which threads are adjacent, since fewer of the accessed arrays are strided along it than
+    along the columns, whatever adjacent rows share being none; empty for none. Of fewer rows than a warp only where
+    more arrays are contiguous along it."""
     column = problem.column
     moving = [
         (array, subs) for array, subs in _accesses(problem) if any(column.name in free_indices(sub) for sub in subs)

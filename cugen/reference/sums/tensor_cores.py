@@ -2,7 +2,8 @@
 
 The instructions add the products of up to 32 terms to a float32: each addend is cut to 24 bits below the leading bit of
 the largest, and their sum to a float32 (measured on an H200). For n terms that is less than n + 2 units of 2^-24. A
-float32 operand beside a 16-bit one is split into three parts of its sign, each of which is a term.
+float32 operand beside a 16-bit one is split into three parts of its sign, each of which is a term; or into two of tf32,
+which lose up to 4 units of it: from four terms on, no more than those of a third part.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from cugen.rewrite.grouping import is_short, is_single_temporary
 from cugen.rewrite.readers import Readers, array_reads
 from cugen.rewrite.temporaries import storing_seconds
 from cugen.schedule.splitting.single_statements import single_of
-from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, children
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, children, walk
 from cugen.spec.model import Schedule, Spec, Statement
 from cugen.spec.rewriting import converted, rebuild, rename
 
@@ -40,6 +40,7 @@ def _chain(spec: Spec, position: int) -> tuple[Statement, tuple[Statement, ...]]
     """A statement with all temporaries inlined that nothing else reads, and their statements; None unless two of the
     reductions are nested in another."""
     statement, written = spec.statements[position], Counter(s.target for s in spec.statements)
+    last_write = {s.target: n for n, s in enumerate(spec.statements)}
     readers, inlined, value = Readers(spec.statements), list[Statement](), statement.value
     members = {position}
     for earlier in reversed(range(position)):
@@ -48,11 +49,12 @@ def _chain(spec: Spec, position: int) -> tuple[Statement, tuple[Statement, ...]]
         if not reading & members:
             continue
         is_single = is_single_temporary(source, spec, written) and spec.array(source.target).memory.space is None
-        is_fixed = all(not written[read.array] or spec.array(read.array).is_temporary for read in array_reads(source))
+        is_fixed = all(last_write.get(read.array, -1) < earlier for read in array_reads(source))
         if not (is_single and is_fixed and reading <= members):
-            return None
+            continue  # it is stored, and read in place
         value = _inlined(value, source, spec)
-        if not is_short(value):
+        is_left = any(isinstance(node, Read) and node.array == source.target for node in walk(value))
+        if is_left or not is_short(value):
             return None
         inlined.append(source)
         members.add(earlier)

@@ -63,3 +63,19 @@ def test_a_tunable_asks_for_the_family_that_has_it():
 def test_few_rows_are_left_to_launches_of_their_own():
     (spec,) = load_text(f"{HEAD}compute: |\n{BY_SOFTMAX}".replace("B: 64, T: 1024", "B: 1, T: 512"))
     assert "attention" not in [kernel.family for kernel in make_plan(spec).kernels]
+
+
+def test_operands_that_earlier_launches_store_are_those_of_a_chain():
+    text = f"{HEAD}compute: |\n{BY_SOFTMAX}"
+    text = text.replace("  o: {", "  x: {shape: [B, T, D], dtype: float16}\n  o: {")
+    text = text.replace(
+        "q: {shape: [B, T, D], dtype: float16}", "q: {shape: [B, T, D], dtype: float16, memory: scratch}"
+    )
+    (spec,) = load_text(text.replace("compute: |\n", "compute: |\n  q[b, i, d] = 2 * x[b, i, d]\n"))
+    assert [kernel.family for kernel in make_plan(spec).kernels] == ["map", "attention"]
+
+
+def test_a_temporary_of_an_array_that_is_written_after_it_stays():
+    text = f"{HEAD}compute: |\n{BY_SOFTMAX}".replace("  o[b", "  k[b, i, d] = 1\n  o[b", 1)
+    (spec,) = load_text(text)
+    assert len(with_whole_chains(with_canonical_form(spec)).statements) == 4
