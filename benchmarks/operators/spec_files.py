@@ -20,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing.cold_times import TORCH, cold_times
+from benchmarks.timing.cold_times import TORCH, cold_times, defaults
 from benchmarks.timing.figures import about, save
 from cugen.analysis.launches.price import plan_prices, total
 from cugen.analysis.totals.budget import Unknown
@@ -62,7 +62,7 @@ def prepared(capability: str, text: str) -> Prepared:
     except Exception as error:
         return Prepared(name, None, time.perf_counter() - started, error=f"{type(error).__name__}: {error}")
     try:
-        price = total(plan_prices(kernel.plan, known_params(kernel.spec, {})))
+        price = total(plan_prices(kernel.plan, known_params(kernel.spec, defaults(kernel.spec))))
     except Unknown as why:
         return Prepared(name, kernel, planning, error=str(why))
     return Prepared(name, kernel, planning, price.seconds, price.bound_seconds)

@@ -13,6 +13,7 @@ from cugen.bench.protocol import Contender, Plan, measure
 from cugen.bench.session import Session
 from cugen.kernel import Kernel
 from cugen.runtime.inputs import known_params
+from cugen.spec.model import Spec
 
 TORCH = "torch"
 
@@ -34,20 +35,26 @@ class ColdTimes:
         return self.us
 
 
+def defaults(spec: Spec) -> dict[str, int]:
+    """The values of dynamic params that have a default."""
+    return {p.name: p.default for p in spec.params if p.default is not None}
+
+
 def cold_times(
     opened: Session, kernels: Mapping[str, Kernel], peer: Called | None = None, *, samples: int, budget_us: float
 ) -> ColdTimes:
-    """Times kernels of one spec beside PyTorch: beside `peer`, or the spec in its words. RuntimeError where results
-    of a kernel are others."""
+    """Times kernels of one spec beside PyTorch: beside `peer`, or the spec in its words; dynamic params have their
+    defaults. RuntimeError where results of a kernel are others."""
     first = next(iter(kernels.values()))
-    buffers = Buffers(opened, first.spec, first.manifest, known_params(first.spec, {}), 0)
+    dynamic = defaults(first.spec)
+    buffers = Buffers(opened, first.spec, first.manifest, known_params(first.spec, dynamic), 0)
     flushed = 0 if buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
     torch = library(TORCH, opened.stream_handle)
     contenders: list[Contender] = []
     differences: list[float | None] = []
     try:
         for name, kernel in kernels.items():
-            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, {}, 0)
+            contender, scalars = own_contender(opened, kernel.spec, kernel, buffers, dynamic, 0)
             contender.run(0)
             report, of_torch = enter(torch, first.spec, buffers, scalars, peer)
             differences.append(report.difference)

@@ -19,5 +19,23 @@ FUNCTION_INSTRUCTIONS = MappingProxyType(
     }
 )
 
+# Of a function in float64, relative to the instructions in float32, and the share of them that are float64's own, whose
+# units are fewer: nvcc 13 for sm_90, rounded (exp 57 and 18, log 79 and 30, tanh 98 and 34, pow 248 and 99).
+FLOAT64_FUNCTION_FACTOR = 3
+FLOAT64_FUNCTION_SHARE = 0.35
+
+INTEGER_POWER_INSTRUCTIONS = 140  # by squaring, in a loop over the bits of an exponent of up to six
+
 EXTREMUM_INSTRUCTIONS = 3  # of a maximum or minimum that propagates NaN, where the target has no instruction for it
 EXTREMUM_CAPABILITY = (8, 0)  # compute capability from which on float32 has it (PTX ISA: min.NaN)
+
+# Functions of several instructions without a branch, by type.
+STRAIGHT_FUNCTIONS = MappingProxyType(
+    {
+        "float32": (
+            *("exp", "exp2", "expm1", "log", "log2", "log10", "tanh", "sinh", "cosh", "asin", "acos", "atan"),
+            *("rsqrt", "cbrt", "erf", "erfc", "sign"),
+        ),
+        "float64": ("cbrt", "erf", "sign"),
+    }
+)

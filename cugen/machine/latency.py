@@ -67,6 +67,12 @@ def issue_cycles(row: Target) -> int:
     return max(1, 32 * row.sub_partitions // _figures(row)[1])
 
 
+def alu_slots(row: Target) -> float:
+    """Issue slots of an instruction that compares, selects or shifts: from 7.0 on its unit takes half a warp per
+    cycle."""
+    return 2 / issue_cycles(row) if row.capability >= (7, 0) else 1.0
+
+
 def _figures(row: Target) -> tuple[int, int, str]:
     return next((cycles, units, source) for first, cycles, units, source in reversed(_ROWS) if first <= row.capability)
 

@@ -40,8 +40,8 @@ class Scope:
             scope = scope.parent
 
     def home(self, free: frozenset[str], *, is_always_safe: bool = False) -> Scope:
-        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate. One that
-        `is_always_safe` is also evaluated where a loop has no iteration, or where a likely condition fails."""
+        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate. It is
+        also evaluated where a loop has no iteration or a likely condition fails, if it `is_always_safe`."""
         scope = self
         while (
             scope.parent is not None

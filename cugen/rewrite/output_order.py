@@ -28,9 +28,9 @@ _TILE = 64  # results along a dimension that tiles come in (heuristic)
 _MIN_SPEEDUP = 1.5  # of the arithmetic that is saved, over the copy (heuristic)
 
 
-def with_ordered_output(single: Single) -> Steps | None:
+def with_ordered_output(single: Single, batch_family: str) -> Steps | None:
     """The product and its copy; None where the output interleaves no dimensions, an operand is no matrix, or the copy
-    takes longer than the results that it saves."""
+    takes longer than the results that it saves. `batch_family` takes batches of small matrices."""
     statement = single.statement
     loops = list(dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce | Scan)))
     reduction = loops[0] if len(loops) == 1 else None
@@ -41,13 +41,13 @@ def with_ordered_output(single: Single) -> Steps | None:
         isinstance(sub, IndexValue) for read in walk(reduction) if isinstance(read, Read) for sub in read.subscripts
     ):
         return None
-    sizes = {i.name: single.context.static_extent(i) or 0 for i in (*statement.indices, *reduction.indices)}
+    sizes = {i.name: single.context.typical_extent(i) or 0 for i in (*statement.indices, *reduction.indices)}
     if operands is None or 0 in sizes.values():
         return None
     a, b = (free_indices(operand) for operand in operands)
     indices = [index for index in statement.indices if sizes[index.name] > 1]
     sides = [_runs(indices, a - b), _runs(indices, b - a)]
-    if max(map(len, sides)) < 2 or not all(sides) or not _is_faster(single, reduction, sides, sizes):
+    if max(map(len, sides)) < 2 or not all(sides) or not _is_faster(single, reduction, sides, sizes, batch_family):
         return None
     # The last dimension stays the last one: the copy is one of rows.
     sides.sort(key=lambda runs: indices[-1] in runs[-1])
@@ -82,7 +82,11 @@ def _runs(indices: Sequence[Index], names: Set[str]) -> list[list[Index]]:
 
 
 def _is_faster(
-    single: Single, reduction: Reduce, sides: Sequence[Sequence[Sequence[Index]]], sizes: Mapping[str, int]
+    single: Single,
+    reduction: Reduce,
+    sides: Sequence[Sequence[Sequence[Index]]],
+    sizes: Mapping[str, int],
+    batch_family: str,
 ) -> bool:
     """Whether whole tiles save more time than the copy takes. Otherwise tiles have the last run of each operand; but
     other families take batches of small matrices, whose arithmetic takes less time than a copy."""
@@ -105,6 +109,8 @@ def _is_faster(
     copying = storing_seconds(stored, PLANNING_DEVICE)
     of_sides = {index.name for runs in sides for run in runs for index in run}
     is_batch = any(sizes[index.name] > 1 and index.name not in of_sides for index in single.statement.indices)
-    if stored > MAX_TEMPORARY_BYTES or (is_batch and multiplying <= copying):
+    if stored > MAX_TEMPORARY_BYTES or saved <= _MIN_SPEEDUP * copying:
         return False
-    return saved > _MIN_SPEEDUP * copying
+    if multiplying > copying:
+        return True
+    return not is_batch and single.first_family(single.request()) != batch_family

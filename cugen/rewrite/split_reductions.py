@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log2
 
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.context import Context
@@ -40,6 +41,7 @@ from cugen.spec.types import BOOL, INT64
 CHUNK_MULTIPLE = 4096  # elements of a row: full vectors for all threads of a block
 _SINGLE_ELEMENT = Const(1, INT64)
 MIN_RUN_ELEMENTS = 32  # of a part of the contiguous index: one for each lane of a warp (heuristic)
+MAX_ROUNDED_RUN_ELEMENTS = 512  # of a run that threads share, a few elements each (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,9 @@ class ReductionSplitter:
         extent = self.context.static(self.context.extent(index))
         if extent is not None:
             length = -(-extent // self.parts)
+            if multiple > 1 and MIN_RUN_ELEMENTS <= length < MAX_ROUNDED_RUN_ELEMENTS:
+                # Threads along a run are a power of two, of which none is idle then.
+                length = 1 << round(log2(length))
             while multiple > 1 and length < 16 * multiple:
                 multiple //= 2
             chunk = -(-length // multiple) * multiple

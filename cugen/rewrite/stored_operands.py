@@ -26,6 +26,7 @@ from cugen.plan.subscripts import type_range
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
 from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.held_types import held_type
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import (
     MAX_OPERAND_BYTES,
@@ -38,7 +39,7 @@ from cugen.rewrite.temporaries import (
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.model import Schedule, Statement
 from cugen.spec.rewriting import converted, replaced
-from cugen.spec.types import INT8, INT16, UINT8, UINT16, DType
+from cugen.spec.types import FLOAT16, INT8, INT16, UINT8, UINT16, DType
 
 _NARROW_BITS = 8
 _MIN_K = 8  # arithmetic per element of the temporary that outweighs its store and loads (heuristic)
@@ -258,7 +259,12 @@ def _matrix(single: Single, value: Expr, indices: tuple[Index, ...], taken: set[
 
 
 def _stored_type(value: Expr, single: Single) -> DType:
-    return _chosen_type(value, single) or _narrowest_type(value)
+    return _chosen_type(value, single) or _wide_type(held_type(value, single.context.arrays)) or _narrowest_type(value)
+
+
+def _wide_type(held: DType | None) -> DType | None:
+    """The type of 16 bits that holds one of floats: those of 8 bits have products that round otherwise."""
+    return FLOAT16 if held is not None and held.bits <= _NARROW_BITS else held
 
 
 def _chosen_type(value: Expr, single: Single) -> DType | None:

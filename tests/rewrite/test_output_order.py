@@ -74,6 +74,12 @@ def test_others_are_stored_at_once(output, sizes):
     assert "z_product" not in temporaries(contraction(output, "abk", "efk", sizes))
 
 
+def test_small_matrices_times_a_common_one_are_a_batch():
+    spec = contraction("iuv", "uk", "ivk", {"i": 264704, "u": 8, "v": 8, "k": 8})
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    assert launch.family == "batched"
+
+
 def test_a_schedule_or_a_placement_is_for_the_product_as_it_is_written():
     scheduled = contraction("aebf", "abk", "efk", LARGE, more="schedule: {family: gemm}")
     assert "z_product" not in temporaries(scheduled)
@@ -110,4 +116,14 @@ def test_results_are_right(seed, without_minimum):
     kernel = generate(spec, analysis=False)
     assert "z_product" in [array.name for array in kernel.plan.workspace]
     run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=seed % 4 == 0))
+    assert run.verification.passed, run.verification.messages
+
+
+@pytest.mark.parametrize(("a", "e"), [(1, 3), (7, 5), (3, 0)])
+def test_products_of_typical_sizes_are_ordered_and_right_at_others(a, e):
+    tells = {letter: f"{{range: [0, 4096], default: {LARGE[letter]}}}" for letter in "ae"}
+    spec = contraction("aebf", "abk", "efk", LARGE | tells | {"b": 67, "f": 43, "k": 129})
+    kernel = generate(spec, analysis=False)
+    assert "z_product" in [array.name for array in kernel.plan.workspace]
+    run = verify(spec, kernel.source, kernel.manifest, CpuDevice(), params={"A": a, "E": e})
     assert run.verification.passed, run.verification.messages

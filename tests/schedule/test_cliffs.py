@@ -471,6 +471,13 @@ def test_means_and_variances_over_several_indices_read_what_they_reduce_once(siz
     assert passes(spec_of("B: 3, C: 7, S: 49", shapes, statements, extents))
 
 
+def test_means_and_variances_of_columns_in_odd_rows_read_them_twice():
+    """They were six launches, of which the mean's had rows in groups, and shared none of the variance's."""
+    statements = STATISTICS.format("j", "i, j", "i")
+    assert families_of(spec_of("M: 50021, N: 1511", "x [M, N]; m [N]; v [N]", statements)) == ["reduce"] * 4
+    assert passes(spec_of("M: 5021, N: 15", "x [M, N]; m [N]; v [N]", statements))
+
+
 @pytest.mark.parametrize("shape", ["[N]", "[1, N]", "[N, 1]", "[N, 1, 1]"])
 def test_an_index_of_extent_one_leaves_a_stencil_its_vectors(shape):
     rank = shape.count(",") + 1

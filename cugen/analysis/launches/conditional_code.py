@@ -14,7 +14,7 @@ import sympy
 
 from cugen.analysis.totals.sites import THREAD, ProgramPoint, Step
 from cugen.machine import Target, is_known
-from cugen.machine.functions import EXTREMUM_INSTRUCTIONS
+from cugen.machine.functions import EXTREMUM_INSTRUCTIONS, STRAIGHT_FUNCTIONS
 from cugen.plan.intervals import fits
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Component, Element, IndexLocal, Shuffled
@@ -33,14 +33,6 @@ _SINGLE = ("add", "sub", "mul", "fma", "neg", "abs", "floor", "ceil", "round", "
 _LOGIC = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "bitand", "bitor", "bitxor", "invert")
 _EXTREMA = ("maximum", "minimum")
 _WIDE_PRODUCT_INSTRUCTIONS = 4  # of 64-bit integers
-# Functions of several instructions without a branch.
-_STRAIGHT = {
-    "float32": (
-        *("exp", "exp2", "expm1", "log", "log2", "log10", "tanh", "sinh", "cosh", "asin", "acos", "atan"),
-        *("rsqrt", "cbrt", "erf", "erfc", "sign"),
-    ),
-    "float64": ("cbrt", "erf", "sign"),
-}
 _STRAIGHT_OF_INTEGERS = ("shl", "shr", "sign")
 _HARDWARE_FLOAT8 = (8, 9)  # compute capability from which on float8 is converted by instructions
 
@@ -142,7 +134,7 @@ def may_branch(op: Op) -> bool:
     if op.name in (*_SINGLE, *_LOGIC, *_EXTREMA):
         return False
     if dtype.is_float:
-        return op.name not in _STRAIGHT[dtype.name] and not _multiplies(op)
+        return op.name not in STRAIGHT_FUNCTIONS[dtype.name] and not _multiplies(op)
     if op.name in ("floordiv", "mod"):
         divisor = op.args[1]
         while isinstance(divisor, Cast):

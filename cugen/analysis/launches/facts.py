@@ -24,7 +24,7 @@ from cugen.analysis.launches.latency_hiding import (
     LatencyHiding,
     copies_in_flight,
     latency_hiding,
-    warp_instructions,
+    launch_slots,
 )
 from cugen.analysis.launches.launch import (
     LaunchFacts,
@@ -119,10 +119,10 @@ class ConstantFacts:
 class Facts:
     """One launch on a target, and on a device if there is one (`is_default`: the target's default device).
 
-    choices: `a ? b : c` expressions that compile to selects: the others are among the branches. instructions: warp
-    instructions besides those of addresses and loops. copies: by TMA. host_memory: what comes over the link to the
-    host. partitions: of device memory, on 1.x. work, traffic, roofline, hiding, copies and
-    instructions are None if execution counts are unknown, for the reason in `unknown`.
+    choices: `a ? b : c` expressions that compile to selects: the others are among the branches. issue_slots: of
+    warp instructions besides those of addresses and loops, relative to a float32 FMA. copies: by TMA. host_memory: what
+    comes over the link to the host. partitions: of device memory, on 1.x. work, traffic, roofline, hiding, copies and
+    issue_slots are None if execution counts are unknown, for the reason in `unknown`.
     """
 
     kernel: str
@@ -143,7 +143,7 @@ class Facts:
     roofline: Roofline | None = None
     hiding: LatencyHiding | None = None
     copies: CopiesInFlight | None = None
-    instructions: int | None = None
+    issue_slots: float | None = None
     host_memory: tuple[HostBytes, ...] = ()
     partitions: tuple[PartitionSpread, ...] = ()
     unknown: str = ""
@@ -220,11 +220,11 @@ def _counted(
         moved = traffic(walked, all_sites, accesses, params, executions, basis.constant.bytes_read)
         hiding = latency_hiding(walked, all_sites, basis.occupancy, device, executions) if device else None
         copies = copies_in_flight(all_sites, basis.occupancy, device) if device else None
-        issued = warp_instructions(walked, all_sites, executions)
+        slots = launch_slots(walked, all_sites, executions, target, device)
     except Unknown as why:
         return replace(basis, unknown=str(why))
     roof = roofline(done, moved, device, _shared_wavefronts(accesses), kernel.idle_unit) if device else None
-    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, copies=copies, instructions=issued)
+    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding, copies=copies, issue_slots=slots)
 
 
 def _shared_wavefronts(accesses: tuple[AccessReport, ...]) -> tuple[int | None, ...]:

@@ -5,6 +5,7 @@ Sources: CUDA programming guide 4.2, 5.2.3 (warps per scheduler); Little's law (
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -14,14 +15,26 @@ from cugen.analysis.launches.roofline import bytes_in_flight, warps_to_hide
 from cugen.analysis.launches.traffic import GLOBAL
 from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Site, Step
-from cugen.machine import Device
-from cugen.machine.functions import FUNCTION_INSTRUCTIONS
-from cugen.machine.latency import Latency, memory_latency
+from cugen.machine import Device, Target
+from cugen.machine.functions import (
+    FLOAT64_FUNCTION_FACTOR,
+    FLOAT64_FUNCTION_SHARE,
+    FUNCTION_INSTRUCTIONS,
+    INTEGER_POWER_INSTRUCTIONS,
+)
+from cugen.machine.latency import Latency, alu_slots, memory_latency
+from cugen.plan.lowering.instructions import is_integer_power, issue_slots
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Accumulate, For, If, Mma
+from cugen.plan.nodes import Accumulate, For, Mma
 from cugen.plan.pipeline_nodes import PipelineNode, TensorLoad
 from cugen.plan.traversal.walking import accesses, values_of
-from cugen.spec.expressions import Expr, Op, walk
+from cugen.spec.expressions import Expr, Op, Select, walk
+from cugen.spec.types import BOOL, FLOAT64
+
+_ALU_OPERATIONS = (
+    *("eq", "ne", "lt", "le", "gt", "ge", "minimum", "maximum", "fmax"),
+    *("shl", "shr", "bitand", "bitor", "bitxor", "invert"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +118,55 @@ def copies_in_flight(sites: Iterable[Site], occupancy: OccupancyFacts, device: D
     return CopiesInFlight(latency, sum(tiles.values()) * blocks, needed)
 
 
-def warp_instructions(steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts) -> int:
-    """Warp instructions of a launch besides those of addresses and loops. Raises Unknown as execution counts do."""
+def launch_slots(
+    steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts, target: Target, device: Device | None
+) -> float:
+    """Issue slots of the warp instructions of a launch besides those of addresses and loops, relative to a float32 FMA:
+    all of them, or those of a unit that is busy for longer. Raises Unknown as execution counts do."""
     steps = tuple(steps)
     loads = (site for site in sites if _is_global_load(site.access))
-    functions = sum(count * executions.of(s.point).warps for s in steps if (count := _of_functions(s)))
-    return _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1) + functions
+    issued = _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1)
+    of_units: Counter[str] = Counter()
+    for step in steps:
+        if operations := _operations(step):
+            warps = executions.of(step.point).warps
+            issued += warps * sum(_instructions_of(op) - 1 for op in operations if isinstance(op, Op))
+            for unit, instructions in _units(operations).items():
+                of_units[unit] += warps * instructions
+    if device is None:
+        return float(issued)
+    float64 = issue_slots(FLOAT64, device)
+    return max(float(issued), of_units["alu"] * alu_slots(target), of_units["float64"] * float64)
+
+
+def _operations(step: Step) -> list[Op | Select]:
+    return [leaf for value in values_of(step.node) for leaf in walk(value) if isinstance(leaf, Op | Select)]
+
+
+def _instructions_of(op: Op) -> int:
+    """The instructions of an operation. Literal powers are multiplications in a plan, and extrema count as one, as on
+    recent targets."""
+    if is_integer_power(op):
+        return INTEGER_POWER_INSTRUCTIONS
+    count = FUNCTION_INSTRUCTIONS.get(op.name, 1) if op.dtype.is_float else 1
+    return count * FLOAT64_FUNCTION_FACTOR if count > 1 and op.dtype == FLOAT64 else count
+
+
+def _units(operations: Iterable[Op | Select]) -> Counter[str]:
+    """The instructions of the units that take fewer than the schedulers issue: of float64, and the ALU, which compares,
+    selects and shifts. Conditions that are combined are operands of comparisons, and additions of integers go to either
+    of two units."""
+    units: Counter[str] = Counter()
+    for op in operations:
+        dtype = op.args[0].dtype if isinstance(op, Op) and op.args else op.dtype
+        if dtype == FLOAT64 and isinstance(op, Op):
+            count = _instructions_of(op)
+            units["float64"] += count if count == 1 else round(count * FLOAT64_FUNCTION_SHARE)
+        elif isinstance(op, Select):
+            units["alu"] += op.dtype != BOOL
+        else:
+            units["alu"] += op.name in _ALU_OPERATIONS
+    return units
 
 
 def _warps(loads: Iterable[Site], executions: ExecutionCounts) -> int:
@@ -138,7 +194,7 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
     """Warp instructions of a node other than global loads; a multiply-add is one. What is asynchronous is issued once,
     and a wait counted once."""
     node = step.node
-    if isinstance(node, For | If):
+    if isinstance(node, For):
         return 0
     if isinstance(node, PipelineNode):
         return 1
@@ -149,13 +205,6 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
     touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]
     adds = isinstance(node, Accumulate) and not _is_product(node.value)
     return len(operations) - fused + adds + len(touched)
-
-
-def _of_functions(step: Step) -> int:
-    """The instructions of a node's functions after the first of each. Literal powers are multiplications in a plan, and
-    extrema count as one instruction, as on recent targets."""
-    operations = (leaf for value in values_of(step.node) for leaf in walk(value) if isinstance(leaf, Op))
-    return sum(FUNCTION_INSTRUCTIONS.get(op.name, 1) - 1 for op in operations if op.dtype.is_float)
 
 
 def _is_product(value: Expr) -> bool:

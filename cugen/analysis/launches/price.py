@@ -81,7 +81,7 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
     """The price of a launch: the time of what takes longest, scaled by the imbalance of its last wave. Raises Unknown
     where the analysis does."""
     blocks, traffic, done = launch.launch.blocks, launch.traffic, launch.work
-    if launch.unknown or traffic is None or done is None or launch.instructions is None or not blocks:
+    if launch.unknown or traffic is None or done is None or launch.issue_slots is None or not blocks:
         raise Unknown(launch.unknown or f"the size of {launch.kernel} is unknown")
     if traffic.touched is None or traffic.moved is None:
         is_2d = any(report.access.array.texture_2d is not None for report in accesses)
@@ -99,7 +99,7 @@ def launch_price(launch: Facts, accesses: Sequence[AccessReport], device: Device
     on_chip = {
         "L2": sectors * SECTOR_BYTES / (device.bandwidth * L2_TO_DRAM_BANDWIDTH),
         "shared and constant memory": cycles / (device.sms * latency.clock),
-        "instructions": launch.instructions / issue_rate(device),
+        "instructions": launch.issue_slots / issue_rate(device),
         "arithmetic": done.all_flop / peak,
     }
     uneven = -(-blocks // device.sms) * device.sms / blocks

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from cugen.families.contraction.digits import with_digits
 from cugen.pieces.kernels import new_lowering
 from cugen.pieces.loop_variables import loop_variable
 from cugen.pieces.vectors import widest_at
@@ -23,6 +24,7 @@ from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.fresh_names import taken_names
 from cugen.rewrite.fuse_dimensions import (
     FusedStatements,
     delinearised,
@@ -111,7 +113,7 @@ def with_linear_windows(request: Request) -> tuple[Request, Mapping[Read, Window
     plain = plain if others else squeezed(plain, request.context)
     fixed = others | _batch(current.statements[0], read, operands - reads)
     result = fused(plain, request.context, joined_name, fixed=fixed)
-    window = Window(read, {name: _parts(name, parts) for name, parts in _origins(result, read).items()})
+    window = _window(result, read, request.context)
     changed = request.with_statements(tuple(_with(s, hidden, window.linear) for s in result.statements))
     return replace(changed, context=replace(request.context, arrays=result.arrays)), {window.linear: window}
 
@@ -168,6 +170,20 @@ def _origins(result: FusedStatements, read: Read) -> dict[str, tuple[Index, ...]
     groups = [result.statements[0].indices, *(stage[0].indices for stage in collected(result.statements))]
     origins = {index.name: result.origins.get(index.name, (index,)) for group in groups for index in group}
     return {name: parts for name, parts in origins.items() if names & {part.name for part in parts}}
+
+
+def _window(result: FusedStatements, read: Read, context: Context) -> Window:
+    """The window of a read, over the indices that M or N and K were fused from, and the digits of these."""
+    origins = _origins(result, read)
+    taken = taken_names(context.spec, (index for indices in origins.values() for index in indices)) | set(origins)
+    parts: dict[str, tuple[tuple[Index, Expr], ...]] = {}
+    for name, indices in origins.items():
+        digits = list[Index]()
+        for index in indices:
+            read, of_index = with_digits(read, index, context, taken)
+            digits += of_index
+        parts[name] = _parts(name, tuple(digits))
+    return Window(read, parts)
 
 
 def _parts(name: str, parts: tuple[Index, ...]) -> tuple[tuple[Index, Expr], ...]:

@@ -89,6 +89,11 @@ def uses_tensor_cores(request: Request) -> bool:
     return predicted_seconds(request, is_meant) is not None
 
 
+def uses_undivided_operands(request: Request) -> bool:
+    """Whether the request is a GEMM on tensor cores whose operands aren't divided into parts."""
+    return predicted_seconds(request, lambda config: config.mma is not None and not config.mma.split) is not None
+
+
 def tensor_core_seconds(request: Request) -> float | None:
     """The predicted time of a GEMM on tensor cores; None where the request is none."""
     return predicted_seconds(request, lambda config: config.uses_tensor_cores)

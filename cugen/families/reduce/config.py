@@ -136,8 +136,8 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and vectors >= WARP:
             threads = min(power_of_two(vectors), MAX_BLOCK_THREADS)
-        slower = (index for stage in problem.stages for index in stage.indices[:-1])
-        outer = max(map(problem.planned_extent, slower), default=1)
+        next_slower = (stage.indices[-2] for stage in problem.stages if len(stage.indices) > 1)
+        outer = max(map(problem.planned_extent, next_slower), default=1)
         if outer > 1:
             outer_threads = min(power_of_two(outer), max(BLOCK_THREADS // threads, 1))
         if threads * outer_threads < WARP and row_count >= MIN_WINDOWS:

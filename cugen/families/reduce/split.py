@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 from cugen.families.reduce.columns import ColumnConfig
 from cugen.families.reduce.config import (
@@ -38,6 +39,7 @@ SATURATING_THREADS = 768 * PLANNING_DEVICE.sms  # with 64 bytes in flight each
 MAX_WAVES = 4  # of the first pass: the partial last wave costs little
 PLANNED_ROW_BLOCK_THREADS = 512
 MIN_BYTES_PER_BLOCK = 3 << 17  # read in about the time of a second launch
+MIN_LOAD_BATCHES = 64  # of a thread, whose latencies are more than a second launch takes
 MIN_BYTES_PER_PART = 1 << 14
 MIN_ROWS_PER_PART = 64  # of a reduction of columns
 MIN_ROW_GROUPS_GAIN = 1.1  # of rows in groups, by rates that are rounded
@@ -68,12 +70,12 @@ def split(single: Single) -> Steps | None:
 
 
 def _steps_of_row_groups(single: Single, problem: ReductionProblem, config: ThreadConfig, parts: int) -> Steps | None:
-    """The steps with rows in groups, where they take less time than as many `parts` of single rows."""
-    rows = rows_per_group(problem)
+    """The steps with rows in groups, where they take less time than as many `parts` of single rows; None where steps
+    are to share launches with those of statements of several stages, which have no groups."""
+    rows = 1 if single.keeps_indices else rows_per_group(problem)
     if rows == 1 or not isinstance(config, ColumnConfig):
         return None
-    origins = {} if single.keeps_indices else problem.origins
-    steps = _steps(single, problem, origins, 1, is_open=False, rows=rows)
+    steps = _steps(single, problem, problem.origins, 1, is_open=False, rows=rows)
     grouped = match_reductions(_first_request(single, steps))
     if isinstance(grouped, Refusal) or not grouped.column_index:
         return None
@@ -83,7 +85,7 @@ def _steps_of_row_groups(single: Single, problem: ReductionProblem, config: Thre
     seconds = column_seconds(problem, config, parts, is_stored=parts > 1)
     if MIN_ROW_GROUPS_GAIN * column_seconds(grouped, wide, wide_parts, is_stored=True) > seconds:
         return None
-    return _steps(single, problem, origins, wide_parts, is_open=False, rows=rows)
+    return _steps(single, problem, problem.origins, wide_parts, is_open=False, rows=rows)
 
 
 def _steps(
@@ -150,9 +152,24 @@ def _part_count(problem: ReductionProblem) -> int:
         parts = max(parts, min(SATURATING_THREADS // part_threads, longest // MIN_ROWS_PER_PART))
         fills_device = blocks >= MIN_COLUMN_BLOCKS and _used_fraction(blocks, wave) >= MIN_USED_FRACTION
     busy = max(min(blocks, PLANNING_DEVICE.sms), 1)
-    if fills_device or results * longest * element_bytes // busy < MIN_BYTES_PER_BLOCK:
+    is_read_fast = results * longest * element_bytes // busy < MIN_BYTES_PER_BLOCK
+    if fills_device or (is_read_fast and _load_batches(problem, config) < MIN_LOAD_BATCHES):
         return 1
     return max(parts, 1)
+
+
+def _load_batches(problem: ReductionProblem, config: ThreadConfig) -> int:
+    """Loads of a thread of a row, one after the other: those of a loop inside of others are in flight together, as far
+    as it is unrolled. None of columns, whose parts are as long as they must be."""
+    if not isinstance(config, RowConfig):
+        return 0
+
+    def batches(stage: Stage) -> int:
+        *slower, fastest = map(problem.planned_extent, stage.indices)
+        in_flight = config.threads * config.width * config.unroll
+        return -(-prod(slower) // config.outer_threads) * -(-fastest // in_flight)
+
+    return sum(map(batches, problem.stages))
 
 
 def _even_parts(blocks: int, wave: int, maximum: int) -> int:

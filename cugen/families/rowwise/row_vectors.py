@@ -122,19 +122,27 @@ def is_narrow(problem: RowProblem) -> bool:
 
 
 def contiguous_row(problem: RowProblem) -> str:
-    """The row index along which more of the accessed arrays are contiguous than along the columns, or as many, where
-    adjacent rows share all of the others; empty for none."""
-    along = problem.column.name
-    moving = [(array, subs) for array, subs in _accesses(problem) if any(along in free_indices(sub) for sub in subs)]
+    """The row index along which threads are adjacent, since fewer of the accessed arrays are strided along it than
+    along the columns, whatever adjacent rows share being none; empty for none. Of fewer rows than a warp only where
+    more arrays are contiguous along it."""
+    column = problem.column
+    moving = [
+        (array, subs) for array, subs in _accesses(problem) if any(column.name in free_indices(sub) for sub in subs)
+    ]
 
-    def preference(index: Index) -> tuple[int, bool]:
-        name = index.name
-        apart = [access for access in moving if not is_contiguous(problem.arrays[access[0]], access[1], name)]
-        is_shared = not any(name in free_indices(sub) for _, subs in apart for sub in subs)
-        return len(moving) - len(apart), is_shared and problem.request.context.planned_extent(index) >= WARP_SIZE
+    def contiguous(index: Index) -> int:
+        return sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
 
-    best = max((problem.column, *reversed(problem.domain.rows)), key=preference).name
-    return best if best != along else ""
+    def cost(index: Index) -> tuple[int, int]:
+        dependent = sum(any(index.name in free_indices(sub) for sub in subs) for _, subs in moving)
+        return dependent - contiguous(index), -contiguous(index)
+
+    def is_candidate(index: Index) -> bool:
+        fills_warp = contiguous(index) > 0 and problem.request.context.planned_extent(index) >= WARP_SIZE
+        return fills_warp or contiguous(index) > contiguous(column)
+
+    best = min((column, *filter(is_candidate, reversed(problem.domain.rows))), key=cost)
+    return best.name if best != column else ""
 
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:

@@ -197,8 +197,9 @@ def _by_rows(
             inside[first] = (0, count - 1)
             subscripts.append(first)
             continue
-        name = ("column", "row", "plane")[min(len(counts) - 1 - dimension, 2)]
-        index = shared_loop_variable(name, (0, count - 1), lowering)
+        outer = len(counts) - 1 - dimension  # of the dimensions, the fastest being 0
+        name = ("column", "row", "plane")[min(outer, 2)]
+        index = shared_loop_variable(name, (0, count - 1), lowering, f"{name} {outer}" if outer > 2 else "")
         loops.append(Loop(replace(index, definition=first), first, integer(count), size))
         subscripts.append(index.symbol)
     scope = Scope()

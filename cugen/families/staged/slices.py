@@ -55,7 +55,7 @@ class Slices:
         for reduction, (local, _) in results.items():
             symbol = self.lowering.names.allocate(f"slices_of_{local.name}")
             self._partials[reduction] = Array(
-                symbol, symbol, reduction.dtype, shape, row_major(shape), "shared", flat=False
+                symbol, symbol, local.dtype, shape, row_major(shape), "shared", flat=False
             )
         self.declarations = tuple(Declare(array) for array in self._partials.values())
         scope = Scope()

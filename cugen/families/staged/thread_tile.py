@@ -13,6 +13,7 @@ from cugen.machine.occupancy import occupancy
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.blocks import power_of_two
 from cugen.pieces.grid import AXES
+from cugen.plan.lowering.instructions import has_branch, issue_slots, operation_instructions
 from cugen.plan.request import Request
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Op, Read, Reduce, Select, children, free_indices
@@ -148,9 +149,11 @@ def _in_registers(walk: Walk, index: str, operands: tuple[Operand, ...]) -> bool
     return all(node in reads for node in nodes if isinstance(node, Read) and index in free_indices(node))
 
 
-def _instructions(node: Op | Select) -> int:
-    """The instructions of an operation on float32."""
+def _instructions(node: Op | Select, request: Request) -> float:
+    """The instructions of an operation, by those on float32 but for functions with branches."""
     match node:
+        case Op(dtype=dtype) if has_branch(node):
+            return operation_instructions(node, request.target) * issue_slots(dtype, PLANNING_DEVICE)
         case Op(name="pow", args=(_, Const(value=int(power)))) if 1 < power <= 4:
             return power - 1
         case Op(name="neg" | "abs"):
@@ -172,7 +175,7 @@ def _with_idle_schedulers(warps: int) -> int:
     return power_of_two(warps) if warps < SCHEDULERS else warps
 
 
-def operations_of(request: Request, reductions: tuple[Reduce, ...]) -> int:
+def operations_of(request: Request, reductions: tuple[Reduce, ...]) -> float:
     """The instructions that accumulate a term of each of the reductions, without loads."""
     return _Body(request, Walk(reductions[0].indices[0], 1, reductions), ()).operations
 
@@ -183,7 +186,8 @@ class _Body:
     def __init__(self, request: Request, walk: Walk, operands: tuple[Operand, ...]) -> None:
         self.request, self.walk, self.words = request, walk, _register_words(walk, operands)
         self._operands = {operand.read for operand in operands}
-        self.operations, self.loads = 0, 0
+        self.operations: float = 0
+        self.loads, self.has_branches = 0, False
         self._outputs = {index.name for index in request.group.statements[0].indices}
         seen: set[spec.Expr] = set()
         for reduction in walk.reductions:
@@ -201,7 +205,8 @@ class _Body:
             trips *= math.prod(map(self.request.context.planned_extent, expr.indices))
             self.operations += trips * _of_sum(expr)
         if isinstance(expr, Op | Select):
-            self.operations += trips * _instructions(expr)
+            self.operations += trips * _instructions(expr, self.request)
+            self.has_branches |= isinstance(expr, Op) and has_branch(expr)
         for child in children(expr):
             self._count(child, trips, seen)
 
@@ -227,7 +232,7 @@ class _Body:
         per_thread = tile.outputs * terms * per_term / tile.slices + COPY * terms * self.loads / tile.block
         per_thread += COMBINED * partials * tile.outputs * tile.slices
         warps = -(-tile.block // WARP_SIZE)
-        chains = concurrent * warps * min(tile.outputs, MAX_CHAINS)
+        chains = concurrent * warps * (1 if self.has_branches else min(tile.outputs, MAX_CHAINS))
         idle = max(1.0, 1 + (CHAINS_TO_HIDE_LATENCY / chains - 1) * EXPOSED)
         idle += IDLE_SLOTS * max(0.0, math.log2(CHAINS_TO_FILL_SLOTS / chains))
         exposed = (BLOCK_CYCLES + TILE_CYCLES * terms / TILE_TERMS) / concurrent

@@ -7,25 +7,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import sympy
+
 from cugen.families.staged.operands import Operand, register_operands
 from cugen.families.staged.slices import Slices
 from cugen.families.staged.thread_outputs import ThreadOutputs
+from cugen.families.staged.thread_tile import operations_of
 from cugen.families.staged.walk import UNROLL, Walk
 from cugen.pieces.blocks import define_index
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import index_loop_variable, loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.plan.lowering.reductions import accumulate, begin_position, combine, declare_accumulators
+from cugen.plan.intervals import fits, interval
+from cugen.plan.lowering.reductions import (
+    accumulate_together,
+    begin_position,
+    combine,
+    declare_accumulators,
+    index_bound,
+)
 from cugen.plan.nodes import Assign, Barrier, Comparison, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, bounds, integer
-from cugen.spec.expressions import Cast, Local, Reduce, walk
-from cugen.spec.types import FLOAT32, INT32
+from cugen.plan.symbols import Integer, Minimum, bounds, integer
+from cugen.spec.expressions import Cast, Expr, Local, Reduce, bound_indices, conjuncts, free_indices, walk
+from cugen.spec.types import FLOAT32, INT32, INT64
 
 if TYPE_CHECKING:
     from cugen.families.staged.kernel import StagedBuilder
 
+# Of the steps of a walk, as they are executed: with slow paths of functions their code is twice as long, and fits an
+# instruction cache of 32 KB (heuristic).
+MAX_UNROLLED_INSTRUCTIONS = 1024
 UNROLL_NESTED = 4  # of one with loops in each step (heuristic)
 
 # A running sum in float32 of more terms has partial sums per tile, so that rounding errors don't add up: of 1024 terms
@@ -40,6 +53,9 @@ class TileWalk:
         self.builder, self.walk = builder, walk
         self.lowering, self.config = builder.lowering, builder.config
         self.extent = builder.context.extent(walk.index)
+        # Of the terms: less than the extent where a condition bounds the index.
+        self.end: Integer = self.extent
+        self.end_condition: Expr | None = None
 
     def sections(self, blocks: Mapping[str, Integer]) -> tuple[Section, ...]:
         """The sections of templates/staged.cu.j2. `blocks`: the block's coordinates, by index."""
@@ -51,6 +67,7 @@ class TileWalk:
         slices = Slices(self.config, lowering, self.walk.step)
         lowering.prepare(tuple(reduction.body for reduction in self.walk.reductions))
         operands = register_operands(self.builder.request, self.walk, tuple(outputs.counters))
+        self._bound(outputs)
         results = self._start(outputs, operands, outer)
         counter = None if self._is_whole() else self._first()
         first = integer(0) if counter is None else counter.symbol
@@ -100,7 +117,17 @@ class TileWalk:
             load(scope)
 
         outputs.each(outer, start)
+        if not outputs.counters and any(reduction.where is not None for reduction in self.walk.reductions):
+            self._load_before_conditions(outer)
         return results
+
+    def _load_before_conditions(self, outer: Scope) -> None:
+        """Loads the operands of the thread's output, which conditions of the terms keep in the loop."""
+        request = self.builder.request
+        outputs = [index.name for index in request.group.statements[0].indices]
+        for operand in register_operands(request, self.walk, outputs):
+            if not operand.inner:
+                self.lowering.lower(operand.read, outer)
 
     def _compute(
         self, outer: Scope, results: Mapping[Reduce, tuple[Local, Local]], outputs: ThreadOutputs, slices: Slices
@@ -144,7 +171,7 @@ class TileWalk:
     def _accumulator(self, reduction: Reduce, outputs: ThreadOutputs, scope: Scope) -> tuple[Local, Local]:
         """The local of the result, and of an argmax or argmin the extreme."""
         kind = reduction.kind if reduction.kind != "max" else "largest"
-        dtype = INT32 if self._is_begun(reduction) else reduction.dtype  # as the walk's index
+        dtype = INT32 if self._is_begun(reduction) or self._is_narrow(reduction) else reduction.dtype
         local = outputs.result(self._name(reduction, kind), dtype, scope)
         if not reduction.is_position:
             return local, local
@@ -153,8 +180,30 @@ class TileWalk:
 
     def _is_begun(self, reduction: Reduce) -> bool:
         """Whether an argmax or argmin may begin with the position of the first term: there is one, unconditional."""
-        low, high = bounds(self.extent, self.lowering.ranges)
-        return reduction.is_position and reduction.where is None and low >= 1 and high <= INT32.highest
+        return reduction.is_position and self._has_term(reduction)
+
+    def _is_narrow(self, reduction: Reduce) -> bool:
+        """Whether 32 bits hold all terms of an extremum of 64, as of indices, of which there is one."""
+        if reduction.kind not in ("max", "min") or reduction.dtype != INT64 or not self._has_term(reduction):
+            return False
+        ranges = {symbol.name: values for symbol, values in self.lowering.ranges.items()}
+        indices = (
+            *self.builder.request.group.statements[0].indices,
+            *reduction.indices,
+            *bound_indices(reduction.body),
+        )
+        extents = (self.builder.context.extent(index) for index in indices)
+        ends = (bounds(extent, self.lowering.ranges)[1] for extent in extents)
+        ranges |= {index.name: (0, max(end - 1, 0)) for index, end in zip(indices, ends, strict=True)}
+        return fits(interval(reduction.body, ranges), INT32)
+
+    def _has_term(self, reduction: Reduce) -> bool:
+        """Whether there is a term that no condition leaves out, and the walk's index has 32 bits."""
+        low, high = bounds(self.end, self.lowering.ranges)
+        others = (self.builder.context.extent(index) for index in reduction.indices if index != self.walk.index)
+        is_conditional = any(condition != self.end_condition for condition in conjuncts(reduction.where))
+        has_others = all(bounds(extent, self.lowering.ranges)[0] >= 1 for extent in others)
+        return not is_conditional and has_others and low >= 1 and high <= INT32.highest
 
     def _name(self, reduction: Reduce, name: str) -> str:
         """The name, after the statement's target where there are several reductions."""
@@ -209,19 +258,23 @@ class TileWalk:
         lowering, name = self.lowering, self.walk.index.name
 
         def term(scope: Scope) -> None:
+            groups: dict[tuple[Expr, ...], list[tuple[Reduce, Local, Local | None, bool]]] = {}
             for reduction, (target, second) in targets.items():
                 extreme = second if reduction.is_position else None
-                accumulate(lowering, reduction, target, scope, extreme, begun=self._is_begun(reduction))
+                conditions = tuple(part for part in conjuncts(reduction.where) if part != self.end_condition)
+                groups.setdefault(conditions, []).append((reduction, target, extreme, self._is_begun(reduction)))
+            for conditions, terms in groups.items():
+                accumulate_together(lowering, terms, conditions, scope)
 
         is_whole = divides(self.walk.step, self.extent, self.builder.context)
-        stop = integer(slices.step) if is_whole else slices.stop(self.extent - first)
+        stop = integer(slices.step) if is_whole and self.end == self.extent else slices.stop(self.end - first)
         counter = loop_variable(f"{name}_step", slices.step, lowering)
         lowering.local[name] = slices.position(counter.symbol)
         inner = Scope(each, frozenset((name,)), is_loop=True)
         inner.nodes.append(define_index(name, first + lowering.local[name], self.extent, lowering))
         scope = inner
         is_nested = any(isinstance(node, Reduce) for reduction in targets for node in walk(reduction.body))
-        factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else UNROLL)
+        factor = math.gcd(slices.step, UNROLL_NESTED if is_nested else self._unrolled_steps(outputs.width))
         loop = Loop(counter, integer(0), stop, unroll_by=factor if factor > 1 else 0)
         loops: list[tuple[Scope, Loop, Scope]] = [(each, loop, inner)]
         for index in self.walk.reductions[0].indices:
@@ -239,6 +292,27 @@ class TileWalk:
         outputs.each(scope, term)
         for parent, loop, body in reversed(loops):
             parent.nodes.append(For(loop, tuple(body.nodes)))
+
+    def _unrolled_steps(self, outputs: int) -> int:
+        """The steps of the walk whose instructions for the outputs of a thread stay in the instruction cache."""
+        instructions = operations_of(self.builder.request, self.walk.reductions) * outputs
+        steps = max(int(MAX_UNROLLED_INSTRUCTIONS / max(instructions, 1)), 1)
+        return min(1 << (steps.bit_length() - 1), UNROLL)
+
+    def _bound(self, outputs: ThreadOutputs) -> None:
+        """Ends the walk where a condition does that is the same for all reductions, outputs of a thread and terms of a
+        step, as that of the last of the parts of a reduction."""
+        name, reductions = self.walk.index.name, self.walk.reductions
+        several = {index.name for index in reductions[0].indices} - {name} | set(outputs.counters)
+        position = sympy.Symbol(name, integer=True)
+        symbols = {**self.lowering.symbols, name: position}
+        for condition in conjuncts(reductions[0].where):
+            is_common = all(condition in conjuncts(reduction.where) for reduction in reductions)
+            if is_common and free_indices(condition).isdisjoint(several):
+                bound = index_bound(condition, symbols, position)
+                if bound is not None and bound.operator == "<":
+                    self.end, self.end_condition = Minimum(self.extent, bound.right), condition
+                    return
 
     def _is_long(self, reduction: Reduce) -> bool:
         if reduction.kind != "sum" or reduction.dtype != FLOAT32:

@@ -201,8 +201,8 @@ def _window_refusal(windows: _Windows, outputs: Mapping[str, int], max_width: in
     if not is_requested and along in strided and windows.sectors(outputs) > MAX_SECTORS_RATIO:
         return Refusal("its register windows load more sectors than a load for each point")
     if is_free and not windows.fit(outputs):
-        registers, most = windows.registers(outputs), windows.max_registers(outputs)
-        return Refusal(f"its windows need {registers} registers, at most {most} fit in a thread")
+        registers, maximum = windows.registers(outputs), windows.max_registers(outputs)
+        return Refusal(f"its windows need {registers} registers, at most {maximum} fit in a thread")
     points = sum(len(footprint.points) for footprint in footprints.values())
     elements, count = elements_of(footprints, outputs), math.prod(outputs.values())
     is_unasked = not is_requested and is_free and not windows.channel_reductions

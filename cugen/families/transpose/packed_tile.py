@@ -308,7 +308,8 @@ class PackedTileKernel:
             if field is None:
                 continue
             slot, component = run.slot(v, field)
-            value = (vectors.indexed(p * count + slot) if vectors.count else vectors).component(component)
+            number_in_run = slot - run.used[0]
+            value = (vectors.indexed(p * count + number_in_run) if vectors.count else vectors).component(component)
             access = Access(tile, (row, (column + v) * pack), "store", pack)
             if pack == 1:
                 stores.append(Store(access, value))

@@ -6,9 +6,17 @@ functions about 10 to 40.
 
 from __future__ import annotations
 
+import math
+
 from cugen.machine import Device, Target
-from cugen.machine.functions import EXTREMUM_CAPABILITY, EXTREMUM_INSTRUCTIONS, FUNCTION_INSTRUCTIONS
-from cugen.spec.expressions import Const, Op, Select
+from cugen.machine.functions import (
+    EXTREMUM_CAPABILITY,
+    EXTREMUM_INSTRUCTIONS,
+    FUNCTION_INSTRUCTIONS,
+    INTEGER_POWER_INSTRUCTIONS,
+    STRAIGHT_FUNCTIONS,
+)
+from cugen.spec.expressions import Const, Expr, Op, Select
 from cugen.spec.floats.powers import Power, literal_power
 from cugen.spec.types import DType, Kind
 
@@ -38,11 +46,38 @@ def operation_instructions(node: Op | Select, target: Target) -> int:
             return 0
         case Op() if (power := _literal_power(node)) is not None:
             return _multiplications(power) + _factor_instructions(power)
+        case Op() if is_integer_power(node):
+            return INTEGER_POWER_INSTRUCTIONS
         case Op(name=name, dtype=dtype) if name in _EXTREMA:
             return extremum_instructions(dtype, target)
         case Op(name=name):
             return FUNCTION_INSTRUCTIONS.get(name, 1)
     return 1
+
+
+def is_integer_power(node: Expr) -> bool:
+    """Whether a node is a power of integers that a loop computes, for an exponent that isn't a constant."""
+    match node:
+        case Op(name="pow", args=(_, exponent), dtype=dtype):
+            return dtype.is_integer and not isinstance(exponent, Const)
+    return False
+
+
+def has_branch(node: Op) -> bool:
+    """Whether the code of a function of floats branches on special operands: the instructions of others don't mix with
+    its own, and hide none of their latency."""
+    power = _literal_power(node)
+    match node:
+        case Op(dtype=dtype) if not dtype.is_float:
+            return False
+        case Op() if power is not None:
+            root = "rsqrt" if power.is_inverse else "sqrt"
+            names = (*((root,) if power.has_root else ()), *(("div",) if power.is_inverse and power.whole else ()))
+        case Op(name="div", args=(_, Const(value=divisor))) if divisor and abs(math.frexp(divisor)[0]) == 0.5:
+            return False  # a multiplication
+        case Op(name=name):
+            names = (name,) if name in FUNCTION_INSTRUCTIONS else ()
+    return any(name not in STRAIGHT_FUNCTIONS[node.dtype.compute.name] for name in names)
 
 
 def extremum_instructions(dtype: DType, target: Target) -> int:

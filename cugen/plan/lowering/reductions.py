@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, floor_quotient
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
     Boundary,
+    Cast,
     Const,
     Expr,
     IndexValue,
@@ -139,6 +140,23 @@ def accumulate(
     _accumulate(lowering, reduction, conditions, accumulator, second, scope, begun=begun, is_ascending=is_ascending)
 
 
+def accumulate_together(
+    lowering: Lowering,
+    terms: Sequence[tuple[Reduce, Local, Local | None, bool]],
+    conditions: tuple[Expr, ...],
+    scope: Scope,
+) -> None:
+    """Combines a term of each reduction into its accumulator, as `accumulate` does, under `conditions` that they share:
+    what their terms have in common is evaluated once. `terms`: reductions, accumulators, extremes, and whether they are
+    begun."""
+
+    def step(inner: Scope) -> None:
+        for reduction, accumulator, extreme, begun in terms:
+            _accumulate(lowering, reduction, (), accumulator, extreme or accumulator, inner, begun=begun)
+
+    _where(conditions, lowering, scope, step)
+
+
 def begin_position(reduction: Reduce, local: Local, second: Local) -> tuple[Node, ...]:
     """The first values of an argmax or argmin over at least one term, all unconditional: the first position, with the
     identity, which no later term equals or exceeds before a greater one."""
@@ -152,7 +170,7 @@ def declare_accumulators(reduction: Reduce, local: Local, second: Local) -> tupl
     if reduction.is_position:
         return Let(local, Const(-1, INT64), mutable=True), Let(second, Const(0, second.dtype), mutable=True)
     accumulators = (local,) if second is local else (local, second)
-    return tuple(Let(name, identity(reduction.kind, reduction.dtype), mutable=True) for name in accumulators)
+    return tuple(Let(name, identity(reduction.kind, name.dtype), mutable=True) for name in accumulators)
 
 
 def _loop(
@@ -165,8 +183,8 @@ def _loop(
     scope: Scope,
     others: tuple[tuple[Reduce, Local], ...] = (),
 ) -> None:
-    """The loop nest over `indices`; conditions are tested as far out as possible, but in unrolled windows. `others` are reductions over the same
-    indices and conditions, with their accumulators."""
+    """The loop nest over `indices`; conditions are tested as far out as possible, but in unrolled windows. `others` are
+    reductions over the same indices and conditions, with their accumulators."""
     if not indices:
         _accumulate(lowering, reduction, conditions, local, second, scope, is_last=True, others=others)
         return
@@ -228,7 +246,12 @@ def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.S
 
 def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
     """The condition as `symbol < e` or `symbol >= e`, if it is linear in the symbol."""
-    return _bound(to_guard(condition, lowering.symbols), symbol)
+    return index_bound(condition, lowering.symbols, symbol)
+
+
+def index_bound(condition: Expr, symbols: Mapping[str, Integer], symbol: sympy.Symbol) -> Comparison | None:
+    """The same of a condition over indices with these `symbols`."""
+    return _bound(to_guard(condition, symbols), symbol)
 
 
 def loaded_bound(
@@ -415,7 +438,10 @@ def _step(
 ) -> tuple[Node, ...]:
     kind = reduction.kind
     if not reduction.is_position:
-        plain = Assign(local, combine(kind, local, value))
+        if kind == "sum" and local.dtype.is_integer and (condition := _compound_condition(value)) is not None:
+            # An addition of the condition would hold those of unrolled terms in registers, a bit for each.
+            return (If(condition, (Assign(local, combine(kind, local, Const(1, local.dtype))),)),)
+        plain = Assign(local, combine(kind, local, value if value.dtype == local.dtype else _converted(value, local)))
         return (plain,) if second is local else _compensated_step(lowering, local, second, value)
     if not isinstance(value, Local):
         named = Local(lowering.names.allocate("candidate"), value.dtype)
@@ -455,6 +481,22 @@ def _is_better(kind: str, value: Expr, current: Expr) -> Expr:
         return better
     is_nan, was_number = Op("ne", (value, value), BOOL), Op("eq", (current, current), BOOL)
     return Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
+
+
+def _compound_condition(value: Expr) -> Expr | None:
+    """The condition that a term of a count is, where it is one of several."""
+    match value:
+        case Cast(arg=arg, to=to) if to.is_integer:
+            return _compound_condition(arg)
+        case Op(name="and" | "or", dtype=dtype) | Select(dtype=dtype) if dtype == BOOL:
+            return value
+    return None
+
+
+def _converted(value: Expr, local: Local) -> Expr:
+    """A term as the accumulator has it, where that is narrower."""
+    is_narrower = local.dtype.is_integer and value.dtype.is_integer and local.dtype.bits < value.dtype.bits
+    return Cast(value, local.dtype) if is_narrower else value
 
 
 def _compensated_step(lowering: Lowering, total: Local, surplus: Local, value: Expr) -> tuple[Node, ...]:

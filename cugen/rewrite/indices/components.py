@@ -124,13 +124,13 @@ def _index_of_fields(statement: Statement, spec: Spec) -> Index | None:
         if dimension is None:
             continue
         rows = set(statement.indices) - {index}
-        for other in others:
-            own = set(other.indices) - rows
-            if set(other.indices) == rows and isinstance(other.subscripts[dimension], Const):
+        for written in others:
+            added = set(written.indices) - rows
+            if set(written.indices) == rows and isinstance(written.subscripts[dimension], Const):
                 return index
-            if len(own) == 1 and own != {index} and len(other.indices) == len(statement.indices):
-                (field,) = own
-                if _field_dimension(other, field, spec) == dimension:
+            if len(added) == 1 and added != {index} and len(written.indices) == len(statement.indices):
+                (field,) = added
+                if _field_dimension(written, field, spec) == dimension:
                     return index
     return None
 

@@ -10,14 +10,13 @@ result would leave most of the device idle.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.machine.devices import PLANNING_DEVICE
 from cugen.plan.context import make_context
 from cugen.rewrite.grouping import inlined_statements
-from cugen.rewrite.hoist_reductions import elements
+from cugen.rewrite.hoist_reductions import at_typical_sizes, elements
 from cugen.rewrite.indices.unrolled import unrolled, unrolling
 from cugen.rewrite.readers import array_reads
 from cugen.rewrite.schedules import schedule_of
@@ -57,14 +56,12 @@ def _window_indices(statement: Statement, spec: Spec) -> Iterator[Index]:
     sliding = [
         i for i in statement.indices if _slides(i, terms, statement) and IndexValue(i.name) in statement.subscripts
     ]
-    counts = [elements((index,), spec) for index in (*sliding, *statement.indices)]
-    lengths = [elements(reduction.indices, spec) for reduction in reductions]
-    if not sliding or None in counts or None in lengths:
+    sums, typical = elements(tuple(sliding), spec), at_typical_sizes(spec)
+    if not sliding or sums is None or not 2 <= sums <= _MAX_SUMS:
         return
-    sums, results = (
-        math.prod(count or 0 for count in part) for part in (counts[: len(sliding)], counts[len(sliding) :])
-    )
-    if not 2 <= sums <= _MAX_SUMS or results > _MAX_RESULTS or min(length or 0 for length in lengths) < _MIN_TERMS:
+    results = elements(statement.indices, typical) or 0
+    shortest = min(elements(reduction.indices, typical) or 0 for reduction in reductions)
+    if results > _MAX_RESULTS or shortest < _MIN_TERMS:
         return
     # Arrays that other indices tell apart make a GEMM, which shares terms in both directions.
     others = {index.name for index in statement.indices} - {index.name for index in sliding}

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import prod
+from operator import add, mul, sub
 
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.subscripts import type_range
 from cugen.rewrite.fresh_names import fresh, taken_names
+from cugen.rewrite.held_types import held_type
 from cugen.rewrite.sums.factors import factors_of
 from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import (
@@ -47,6 +50,7 @@ _COUNTER_FAMILY = "histogram"  # counts how often two keys occur together, and l
 _NARROW_BITS, _WIDE_BITS = 8, 16
 _MAX_INTEGER = 1 << 8  # up to which a float of 16 bits holds all integers, as it does all numbers of 8 bits
 _MAX_FLOAT16_INTEGER = 1 << 11  # up to which float16 does
+_ARITHMETIC = {"add": add, "sub": sub, "mul": mul}
 
 
 def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request], bool]) -> Steps | None:
@@ -80,8 +84,8 @@ def with_converted_operands(single: Single, uses_tensor_cores: Callable[[Request
         taken = taken_names(single.context.spec, of_values)
         matrices = {value: _matrix(value, indices, dtype, single, taken) for value, indices in dimensions.items()}
         reads: dict[Expr, Expr] = {value: matrix.read for value, matrix in matrices.items()}
-        product = replaced(statement.value, reads.get)
-        steps = steps_of([*matrices.values()], replace(statement, value=product), splits_last=True)
+        multiplied = replaced(statement.value, reads.get)
+        steps = steps_of([*matrices.values()], replace(statement, value=multiplied), splits_last=True)
         return steps if uses_tensor_cores(last_request(single, steps)) else None
     return None
 
@@ -161,6 +165,8 @@ def _type_of(value: Expr, single: Single) -> DType | None:
     ends = _integer_range(value)
     if ends is not None:
         return INT8 if max(map(abs, ends)) <= _MAX_INTEGER else FLOAT16
+    if not isinstance(value, Read) and (held := held_type(value, single.context.arrays)) is not None:
+        return held
     if not isinstance(value, Cast):
         return _stored_type(value, single)
     return value.arg.dtype if value.arg.dtype.bits < value.dtype.bits else value.dtype
@@ -174,12 +180,12 @@ def _integer_range(value: Expr) -> tuple[int, int] | None:
             return int(number), int(number)
         case Cast(arg=arg, to=to) if arg.dtype.is_integer and to.is_float:
             ends = type_range(arg)
-        case Op(name="add" | "sub" as name, args=(left, right)) if value.dtype.is_float:
-            sides = _integer_range(left), _integer_range(right)
-            if sides[0] is None or sides[1] is None:
+        case Op(name="add" | "sub" | "mul" as name, args=(left, right)) if value.dtype.is_float:
+            of_left, of_right = _integer_range(left), _integer_range(right)
+            if of_left is None or of_right is None:
                 return None
-            low, high = sides[1] if name == "add" else (-sides[1][1], -sides[1][0])
-            ends = sides[0][0] + low, sides[0][1] + high
+            results = [_ARITHMETIC[name](a, b) for a, b in product(of_left, of_right)]
+            ends = min(results), max(results)
         case _:
             return None
     return ends if max(map(abs, ends)) <= _MAX_FLOAT16_INTEGER else None

@@ -109,10 +109,10 @@ def _first_pass(reduction: Reduce, statement: Statement, spec: Spec, taken: set[
         for n, (sub, extent) in enumerate(zip(window.subscripts, array.shape, strict=True))
     )
     body = product_of(inside)
-    beside = _indices_beside(window, body, rows, statement)
-    if beside is None or not _keeps_boundary(reduction, window, body, (*rows, *beside), spec):
+    further = _further_indices(window, body, rows, statement)
+    if further is None or not _keeps_boundary(reduction, window, body, (*rows, *further), spec):
         return None
-    indices = _in_order(rows, beside, statement)
+    indices = _in_order(rows, further, statement)
     value = _along_rows(reduction, window, body, rows)
     if len({index.name for index in indices}) < len(indices) or not are_in_bounds(value, indices, spec):
         return None
@@ -192,7 +192,7 @@ def _along_rows(reduction: Reduce, window: _Window, body: Expr, rows: tuple[Inde
     return replace(reduction, body=replaced(body, moved.get), indices=of_inner)
 
 
-def _indices_beside(
+def _further_indices(
     window: _Window, body: Expr, rows: tuple[Index, ...], statement: Statement
 ) -> tuple[Index, ...] | None:
     """The indices of the results by which columns are further on, as disparities of a stereo match; None where a term
@@ -209,11 +209,11 @@ def _indices_beside(
     return indices if len(indices) == len(names) else None
 
 
-def _in_order(rows: tuple[Index, ...], beside: tuple[Index, ...], statement: Statement) -> tuple[Index, ...]:
+def _in_order(rows: tuple[Index, ...], further: tuple[Index, ...], statement: Statement) -> tuple[Index, ...]:
     """The indices of a pass: those beside rows and columns are in the order of the results."""
     positions = {index.name: n for n, index in enumerate(statement.indices)}
     indices = list(rows)
-    for index in beside:
+    for index in further:
         later = (n for n, row in enumerate(indices) if positions.get(row.name, -1) > positions[index.name])
         indices.insert(next(later, len(indices)), index)
     return tuple(indices)

@@ -10,10 +10,11 @@ are compared by, `sum(sigmoid(x[j]) > sigmoid(x[i]), j)`, where no family takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from cugen.machine.functions import FUNCTION_INSTRUCTIONS
+from cugen.plan.lowering.instructions import is_integer_power
 from cugen.rewrite.fresh_names import fresh, taken_names
 from cugen.rewrite.hoist_reductions import are_in_bounds
 from cugen.rewrite.temporaries import Temporary, temporary
@@ -49,12 +50,14 @@ def with_tables(
     Tables are of arrays that no statement writes, so that all are computed first, and leave statements that share a
     launch together."""
     written = {statement.target for statement in spec.statements}
+    in_use = {node.array for s in spec.statements for node in walk(s.value) if isinstance(node, Read)}
     taken = taken_names(spec)
     tables: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}  # by their values and indices
     statements: list[Statement] = []
     for statement in spec.statements:
         whole = inlined[statement]
-        if any(isinstance(node, Scan) for node in walk(whole.value)):
+        is_unread = spec.array(statement.target).is_temporary and statement.target not in in_use
+        if is_unread or any(isinstance(node, Scan) for node in walk(whole.value)):
             statements.append(statement)
             continue
         indices, names = _by_stride(whole), set(taken)
@@ -63,18 +66,20 @@ def with_tables(
         used: dict[tuple[Expr, tuple[Index, ...]], Temporary] = {}
         for value in dict.fromkeys(_tabled(whole.value, outputs, written, partial(has_operands, whole))):
             free = tuple(index for name, index in indices.items() if name in free_indices(value))
-            if not are_in_bounds(value, free, spec):
+            source = _source(value, free, spec, {*names, *indices})
+            if source is None:
                 continue
-            same = (stored.read_of(value, indices) for stored in used.values())
-            if (read := next(filter(None, same), None)) is not None:  # of another index
-                reads[value] = read
-                continue
-            table = tables.get((value, free))
-            if table is None:
-                what = f"table of: {whole.text}"
-                table = temporary(fresh(f"{whole.target}_table", names), free, value, what, whole, is_stored=True)
-            used[value, free] = table
-            reads[value] = table.read
+            same = (stored.read_of(source.value, indices) for stored in used.values())
+            read = next(filter(None, same), None)  # of another index
+            if read is None:
+                table = tables.get((source.value, source.indices))
+                if table is None:
+                    what = f"table of: {whole.text}"
+                    name = fresh(f"{whole.target}_table", names)
+                    table = temporary(name, source.indices, source.value, what, whole, is_stored=True)
+                used[source.value, source.indices] = table
+                read = table.read
+            reads[value] = replaced(read, source.subscripts.get)
         with_reads = replace(whole, value=replaced(whole.value, reads.get))
         if not used or not pays(whole, with_reads, tuple(used.values())):
             statements.append(statement)
@@ -89,9 +94,39 @@ def with_tables(
     return replace(spec, arrays=arrays, statements=(*first, *statements))
 
 
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a table stores: a value for all `indices`, which is read at `subscripts` in place of some of them."""
+
+    value: Expr
+    indices: tuple[Index, ...]
+    subscripts: Mapping[Expr, Expr] = field(default_factory=dict)
+
+
+def _source(value: Expr, free: tuple[Index, ...], spec: Spec, taken: set[str]) -> _Source | None:
+    """The table of a value of the indices `free`, whose reads are in bounds for all of these, or else for all elements
+    of an array along a dimension, at the one subscript that has the others: `c[20 * part + i]` for `c[n]`, as of the
+    parts of a reduction, whose conditions keep that in bounds. None if there is neither."""
+    if are_in_bounds(value, free, spec):
+        return _Source(value, free)
+    for read in (node for node in walk(value) if isinstance(node, Read)):
+        for extent, subscript in zip(spec.array(read.array).shape, read.subscripts, strict=True):
+            if not isinstance(subscript, Op) or any(isinstance(node, Read) for node in walk(subscript)):
+                continue
+            element = Index(fresh("n", set(taken)), extent)
+            position: dict[Expr, Expr] = {subscript: IndexValue(element.name)}
+            of_element = replaced(value, position.get)
+            indices = (*(index for index in free if index.name not in free_indices(subscript)), element)
+            is_whole = free_indices(of_element) == {index.name for index in indices}
+            if is_whole and are_in_bounds(of_element, indices, spec):
+                return _Source(of_element, indices, {IndexValue(element.name): subscript})
+    return None
+
+
 def is_costly(node: Expr) -> bool:
     """Whether it is a function of many instructions."""
-    return isinstance(node, Op) and node.dtype.is_float and node.name in FUNCTION_INSTRUCTIONS
+    is_float = isinstance(node, Op) and node.dtype.is_float and node.name in FUNCTION_INSTRUCTIONS
+    return is_float or is_integer_power(node)
 
 
 def _by_stride(statement: Statement) -> dict[str, Index]:
@@ -118,9 +153,9 @@ def _tabled(
     free = free_indices(expr)
     nodes = list(walk(expr))
     is_read_only = not any(isinstance(node, Read) and node.array in written for node in nodes)
-    is_float = isinstance(expr, Op | Select | Cast) and expr.dtype.is_float
+    is_number = isinstance(expr, Op | Select | Cast) and (expr.dtype.is_float or expr.dtype.is_integer)
     is_whole = not any(isinstance(node, Reduce) for node in nodes)
-    if is_float and is_whole and free and free < names and is_read_only and any(map(is_costly, nodes)):
+    if is_number and is_whole and free and free < names and is_read_only and any(map(is_costly, nodes)):
         is_operand = is_term and any(isinstance(node, Read) and free_indices(node) == free for node in nodes)
         if not any(isinstance(node, Sample) for node in nodes) and not (is_operand and has_operands()):
             yield expr

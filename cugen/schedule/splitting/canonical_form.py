@@ -12,6 +12,7 @@ from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_rea
 from cugen.rewrite.canonical.padded_windows import with_padded_windows
 from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
 from cugen.rewrite.canonical.totals import with_late_totals
+from cugen.rewrite.held_types import with_rounded_temporaries
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.indices.gathered_rows import with_gathered_rows
@@ -35,7 +36,8 @@ from cugen.spec.model import Spec, Statement
 
 def with_canonical_form(spec: Spec) -> Spec:
     """The spec with canonical expressions, extents and subscripts; the same object if it has them."""
-    factored = with_factored_operands(with_invariant_terms(with_canonical_expressions(with_late_totals(spec))))
+    rounded = with_rounded_temporaries(with_canonical_expressions(with_late_totals(spec)))
+    factored = with_factored_operands(with_invariant_terms(rounded))
     chosen = with_chosen_elements(with_padded_windows(factored))
     expressions = with_boundaries_of_guarded_reads(with_gathered_rows(chosen))
     canonical = with_canonical_extents(_with_solved_congruences(expressions))

@@ -10,7 +10,7 @@ from cugen.machine.bandwidth import L2_TO_DRAM_BANDWIDTH
 from cugen.machine.devices import modelled_device
 from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.context import Context, make_context
-from cugen.plan.lowering.instructions import issue_slots, operation_instructions
+from cugen.plan.lowering.instructions import is_integer_power, issue_slots, operation_instructions
 from cugen.rewrite.stored.gathered_matrices import AllMatrices
 from cugen.rewrite.sums.grouped_sums import operand_types
 from cugen.rewrite.temporaries import MAX_OPERAND_BYTES, MAX_TEMPORARY_BYTES, Temporary, storing_seconds
@@ -101,11 +101,13 @@ def pays_for_tables(whole: Statement, with_tables: Statement, tables: tuple[Temp
 
 def _issue_slots(value: Expr, device: Device) -> float:
     """Issue slots of a value, relative to a float32 FMA. What occurs twice, or is of constants, is free. An operation
-    on integers counts as one: most are of subscripts, which compilers strength-reduce."""
+    on integers but for a power counts as one: most are of subscripts, which compilers strength-reduce."""
     total, row = 0.0, target(device.target)
     for node in dict.fromkeys(node for node in walk(value) if isinstance(node, Op)):
         if all(isinstance(part, Const | Op) for part in walk(node)):
             continue
-        is_float = node.dtype.is_float
-        total += operation_instructions(node, row) * issue_slots(node.dtype, device) if is_float else 1
+        if node.dtype.is_float:
+            total += operation_instructions(node, row) * issue_slots(node.dtype, device)
+        else:
+            total += operation_instructions(node, row) if is_integer_power(node) else 1
     return total

@@ -192,6 +192,13 @@ def test_a_function_is_as_many_instructions_as_it_takes():
     assert function.seconds > 5 * product.seconds
 
 
+def test_a_function_in_float64_takes_longer_and_by_units_that_are_fewer():
+    text = POWERS % "2.7"
+    (single,), (double,) = prices(text), prices(text.replace("float32", "float64"))
+    assert (single.limiter, double.limiter) == ("instructions", "instructions")
+    assert 3 * single.seconds < double.seconds < 6 * single.seconds
+
+
 def test_what_threads_load_in_an_epilogue_waits_apart_from_the_copies_of_operands():
     """A bias is a thousandth of the bytes, and its loads are all that threads have in flight."""
     text = """
@@ -209,3 +216,35 @@ compute: y[m, n] = sum(x[m, k] * w[n, k], k) + b[n]
     (with_bias,), (alone,) = prices(text), prices(text.replace(" + b[n]", "").replace("  b: {shape: [N]", "  #"))
     assert with_bias.limiter == "memory"
     assert with_bias.seconds == pytest.approx(alone.seconds, rel=0.05)
+
+
+PAIRS = """
+cugen: 1
+kernel: pairs
+params: {N: 20000}
+arrays:
+  x: {shape: [N], dtype: %s}
+  y: {shape: [N], dtype: %s}
+compute: y[i] = sum(%s, j)
+schedule: {family: direct}
+"""
+
+
+def test_comparisons_take_two_slots_of_a_multiply_add():
+    (compared,) = prices(PAIRS % ("float32", "int32", "x[i] < x[j]"))
+    (counted,) = prices(PAIRS % ("float32", "int32", "x[i] < x[j] or (x[i] == x[j] and j < i)"))
+    assert compared.limiter == counted.limiter == "instructions"
+    assert counted.seconds > 1.4 * compared.seconds
+
+
+def test_functions_of_float64_take_its_rate():
+    text = PAIRS.replace("sum(", "max(")
+    (wide,) = prices(text % ("float64", "float64", "sqrt(x[i] * x[j])"))
+    (narrow,) = prices(text % ("float32", "float32", "sqrt(x[i] * x[j])"))
+    assert wide.seconds > 1.8 * narrow.seconds
+
+
+def test_powers_of_integers_are_loops():
+    (power,) = prices(PAIRS % ("int64", "int64", "x[i] ** (x[j] & 7)"))
+    (product,) = prices(PAIRS % ("int64", "int64", "x[i] * (x[j] & 7)"))
+    assert power.seconds > 20 * product.seconds

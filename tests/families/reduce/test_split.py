@@ -318,3 +318,41 @@ def test_random_shapes(prove, a, b, c, out_shape, kind):
     reduced = ", ".join(name for name in extents if name.upper() not in out_shape)
     assume(any(extents[name] > 1 for name in reduced.split(", ")))  # else there is no reduction
     prove(split(f"A: {a}, B: {b}, C: {c}", "A, B, C", f"{kind}(x[a, b, c], {reduced})", out_shape))
+
+
+WEIGHT_GRADIENT = """
+params: {N: %s, C: %s, H: %s, W: %s}
+arrays:
+  x: {shape: [N, C, H, W], dtype: bfloat16, boundary: zero}
+  dy: {shape: [N, C, H, W], dtype: bfloat16}
+  dw: {shape: [C, 3, 3], dtype: float32}
+compute: dw[c, r, s] = sum(x[n, c, h + r - 1, v + s - 1] * dy[n, c, h, v], n, h, v)
+"""
+
+
+def test_short_rows_that_a_thread_would_load_one_after_the_other_are_split(made):
+    """Each of 240 rows of a thread is 128 bytes of a warp, whose latency few blocks hide."""
+    (_, parts, _), *_ = [launch.grid for launch in made(WEIGHT_GRADIENT % (16, 144, 57, 57)).plan.kernels]
+    assert parts == 6
+
+
+def test_split_weight_gradients_are_right(prove):
+    prove(WEIGHT_GRADIENT % (160, 3, 9, 13), sanitize=True)
+
+
+MASKED = """
+params: {N: 24, C: 4, H: 257, W: 263}
+arrays:
+  x: {shape: [N, C, H, W], dtype: bfloat16}
+  t: {shape: [N, H, W], dtype: uint8}
+  y: {shape: [], dtype: float32}
+compute: y = sum(log1p(exp(-abs(x[n, c, h, w]))) * (t[n, h, w] == c), n, c, h, w)
+"""
+
+
+def test_no_thread_of_parts_that_are_short_runs_is_idle(made):
+    """Runs of 86 elements had 128 threads, which are along the slowest index's 24 values where it isn't the next."""
+    first, *_ = made(MASKED).plan.kernels
+    assert (first.grid, first.block) == ((1057, 1, 1), (32, 4, 1))
+    (_, run) = first.computes[0].split("over hw < ")
+    assert run.startswith("64 ")

@@ -79,3 +79,24 @@ def test_several_columns_whose_elements_are_equally_far_apart_have_one_index(mad
 @pytest.mark.parametrize("sizes", [(3, 7, 5, 33), (5, 1, 11, 64), (1, 13, 3, 7)])
 def test_results_of_several_strided_columns_are_right(prove, sizes, dtype):
     prove(channels_last(*sizes, dtype=dtype), sanitize=True)
+
+
+MASKED_BAND = """
+params: {T: %s, D: %s, W: %s}
+arrays:
+  p: {shape: [T, W], dtype: float32}
+  keep: {shape: [T, W], dtype: float32}
+  v: {shape: [T + W, D], dtype: float16}
+  o: {shape: [T, D], dtype: float16}
+compute: o[i, d] = sum(p[i, w] * keep[i, w] * v[i + w, d], w)
+"""
+
+
+def test_threads_are_adjacent_where_fewer_arrays_are_strided_though_more_are_contiguous_along_the_columns(planned):
+    kernel = planned(MASKED_BAND % (4096, 64, 256))
+    assert (kernel.family, kernel.block) == ("rowwise", (64, 16, 1))
+
+
+@pytest.mark.parametrize("columns", [9, 33])
+def test_bands_with_several_shared_arrays_are_right(prove, columns):
+    prove(MASKED_BAND % (45, columns, 20), sanitize=True)

@@ -339,3 +339,17 @@ def test_accesses_are_as_predicted_without_races(prove, text):
     lines = kernel.access_lines()
     assert check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, {}).mismatches == []
     prove(text, races=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ("sum(cast(x[i + k], int32) * h[k], k)", "int32"),
+        ("max(x[i + k] * h[k], k)", "int16"),
+        ("sum(cast(-x[i + k] // (h[k] | 1), int32), k)", "int32"),
+    ],
+)
+def test_narrow_integers_are_converted_once_for_all_terms(made, prove, value, result):
+    text = filtered(value, dtype="int16", result=result)
+    assert re.search(r"\bint x_window\[", made(text).source)
+    prove(text)

@@ -159,3 +159,16 @@ def test_a_reduction_index_of_several_statements_ranges_over_the_longest(tiles):
 def test_a_single_element_has_no_tile(reasons):
     (refusal,) = reasons("staged", arrays("", "300") + "compute: y[i] = i * x\n")
     assert refusal.reason == "x is a single element: leave it in global memory"
+
+
+@pytest.mark.parametrize("taps", [2, 3])
+def test_the_two_outer_dimensions_of_a_tile_of_four_have_loops_of_their_own(prove, taps: int):
+    prove(f"""
+params: {{N: 3, M: 5, H: 11, W: 37}}
+arrays:
+  x: {{shape: [N + {taps - 1}, M + {taps - 1}, H, W], dtype: float32, memory: shared}}
+  y: {{shape: [N, M, H, W], dtype: float32}}
+indices: {{r: {taps}, s: {taps}}}
+compute: y[n, m, i, j] = sum(x[n + r, m + s, i, j], r, s)
+schedule: {{family: staged, block: {{j: 32, i: 8, m: 1, n: 1}}}}
+""")

@@ -132,3 +132,12 @@ def test_traced_accesses_are_those_of_the_plan(made, form):
 )
 def test_small_tiles_of_many_fields_have_input_rows_of_a_line(planned, form, dtype, tile):
     assert f"a tile of {tile}" in planned(form(4, 1024, 1024, dtype)).reasons[0]
+
+
+@pytest.mark.parametrize(("fields", "first", "dtype"), [(6, 2, "float16"), (6, 4, "float8_e4m3"), (8, 2, "float16")])
+def test_fields_inside_of_structures_are_read_from_the_registers_of_their_vector(prove, planned, fields, first, dtype):
+    # A vector holds the two fields, and registers hold that vector of each of two rows.
+    arrays = {"r": "[J, I]", "g": "[J, I]", "x": f"[I, J, {fields}]"}
+    text = spec(arrays, [f"r[j, i] = x[i, j, {first}]", f"g[j, i] = x[i, j, {first + 1}]"], 192, 48, dtype)
+    assert planned(text).family == "transpose"
+    prove(text)

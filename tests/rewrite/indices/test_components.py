@@ -130,17 +130,17 @@ compute: |
   o[n, %s] = p[n, %s] * p[n, 3]
 %s"""
 OFFSETS = ("c: 3, q: 4", "q + 3", "q + 3", "")
-BESIDE_ONE = ("c: 3", "c + 3", "c + 3", "  o[n, 6] = p[n, 6]\n")
+WITH_ONE_MORE = ("c: 3", "c + 3", "c + 3", "  o[n, 6] = p[n, 6]\n")
 
 
-@pytest.mark.parametrize("fields", [OFFSETS, BESIDE_ONE])
+@pytest.mark.parametrize("fields", [OFFSETS, WITH_ONE_MORE])
 def test_fields_of_a_structure_are_written_in_one_launch(fields: tuple[object, ...]) -> None:
     (spec,) = load_text(FIELDS % (10000019, *fields))
     plan = generate(spec, analysis=False).plan
     assert len(plan.kernels) == 1
 
 
-@pytest.mark.parametrize("fields", [OFFSETS, BESIDE_ONE])
+@pytest.mark.parametrize("fields", [OFFSETS, WITH_ONE_MORE])
 def test_fields_of_a_structure_are_right(fields: tuple[object, ...]) -> None:
     (spec,) = load_text(FIELDS % (37, *fields))
     assert passes(generate(spec))

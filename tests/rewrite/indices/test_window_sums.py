@@ -52,6 +52,19 @@ def test_the_gradient_of_depthwise_weights_has_a_sum_for_each_weight_of_a_channe
     assert "float sum_2_1 = 0.0f;" in generate(spec, remarks="none").source
 
 
+def test_sizes_that_the_call_tells_have_the_sums_of_typical_ones() -> None:
+    told = {"B: 32": "B: {range: [0, 64], default: 32}", "H: 28, W: 28": "H: 28, W: {range: [0, 400], default: 28}"}
+    text = GRADIENT.format(b=32, c=6, h=28, w=28, k=3, dtype="float32")
+    for fixed, dynamic in told.items():
+        text = text.replace(fixed, dynamic)
+    spec = loaded(text)
+    assert len(with_window_sums(spec).statements) == 9
+    kernel = generate(spec, analysis=False)
+    for params in ({"B": 2, "W": 19}, {"B": 1, "W": 0}):
+        run = verify(spec, kernel.source, kernel.manifest, CpuDevice(sanitize=True), params=params)
+        assert run.verification.passed, run.verification.messages
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "spec",

@@ -71,6 +71,7 @@ def test_numbers_that_16_bits_may_not_hold_are_not_converted(value: str) -> None
         ("s[n] * sum(w[k, n] * x[m, k] / 4, k)", "bfloat16", "uint8"),
         ("sum(x[m, k] * w[n, k], k)", "bfloat16", "float8_e5m2"),
         (f"sum(x[m, k] * {PACKED}, k)", "float16", "uint8"),
+        ("sum(x[m, k] * (2 * cast(w[n, k], float32) - 15), k)", "float16", "uint8"),
     ],
 )
 def test_a_gemm_of_16_and_8_bits_is_one_of_16_on_tensor_cores(value, x, w):

@@ -182,3 +182,28 @@ def test_pairs_are_compared_by_the_same_numbers() -> None:
     kernel = generate(spec, analysis=False)
     assert [array.name for array in kernel.plan.workspace] == ["rank_table"]
     assert verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+HASHES = """
+cugen: 1
+kernel: hashes
+params: {{N: {rows}, L: 37}}
+arrays:
+  s: {{shape: [N, L], dtype: uint8}}
+  h: {{shape: [N], dtype: uint64}}
+compute: h[n] = sum(cast(s[n, l] + 1, uint64) * 1099511628211 ** (L - l), l)
+"""
+
+
+def test_powers_of_integers_are_computed_once_for_all_rows() -> None:
+    (spec,) = load_text(HASHES.format(rows=2000003))
+    kernel = generate(spec, analysis=False)
+    assert [launch.name for launch in kernel.plan.kernels] == ["hashes_h_table", "hashes_h"]
+
+
+def test_powers_of_integers_from_a_table_wrap_around() -> None:
+    (spec,) = load_text(HASHES.format(rows="dynamic"))
+    kernel = generate(spec, analysis=False)
+    assert "h_table" in kernel.source
+    device = CpuDevice(sanitize=True)
+    assert verify(spec, kernel.source, kernel.manifest, device, params={"N": 7}).verification.passed

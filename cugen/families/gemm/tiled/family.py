@@ -89,7 +89,7 @@ def split(single: Single) -> Steps | None:
     return (
         (None if is_placed else with_faster_phases(single))
         or with_stored_products(single, partial(_is_multiplied, single))
-        or (None if is_placed else with_converted_operands(single, gemm.uses_tensor_cores))
+        or (None if is_placed else with_converted_operands(single, gemm.uses_undivided_operands))
         or (None if is_placed else with_expanded_product(single, gemm.uses_tensor_cores))
         or (None if is_placed else with_copies(single))
         or with_parts_or_operands(is_taken)
@@ -103,7 +103,7 @@ def split(single: Single) -> Steps | None:
 def algorithm(single: Single) -> Steps | None:
     """Winograd's algorithm for a convolution, or one GEMM in place of a batch, where it is allowed and faster."""
     steps = with_faster_winograd(single, partial(_is_taken, single))
-    return steps or (None if _has_placed_operands(single) else with_ordered_output(single))
+    return steps or (None if _has_placed_operands(single) else with_ordered_output(single, batched.FAMILY.name))
 
 
 def _is_taken(single: Single, request: Request) -> bool:

@@ -164,9 +164,8 @@ def use_counts(row_pass: RowPass) -> Counter[Expr]:
             for child in children(expr):
                 count(child)
 
-    for value in row_pass.values:
-        if value not in row_pass.cached:
-            count(value)
+    for value in row_pass.values[len(row_pass.cached) :]:
+        count(value)
     for value in row_pass.cached:
         for child in children(value) if not isinstance(value, Read) else ():
             count(child)

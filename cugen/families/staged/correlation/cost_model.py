@@ -27,7 +27,7 @@ def words_of(dtype: DType) -> int:
     return max(dtype.bytes // 4, 1)
 
 
-def term_operations(request: Request, correlation: Correlation) -> int:
+def term_operations(request: Request, correlation: Correlation) -> float:
     """The instructions that accumulate a term: of a sum of products, a multiply-add for each."""
     return operations_of(request, correlation.reductions) - sum(map(len, map(products, correlation.reductions)))
 

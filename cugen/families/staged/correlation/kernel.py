@@ -46,7 +46,7 @@ from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, ceil_div, inte
 from cugen.plan.traversal.sections import has_sections
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, conjunction, conjuncts
-from cugen.spec.types import BOOL
+from cugen.spec.types import BOOL, INT32
 
 
 class CorrelationBuilder(StagedBuilder):
@@ -118,7 +118,10 @@ class CorrelationWalk(TileWalk):
     def _registers(self, windows: Windows) -> Array:
         source = self.lowering.arrays[windows.array]
         symbol = self.lowering.names.allocate(f"{windows.array.lower()}_window")
-        registers = dense_array(symbol, source.dtype.compute, [windows.count], "register")
+        # Narrow integers are converted once, not for each of their terms.
+        is_narrow = source.dtype.is_integer and source.dtype.bits < INT32.bits
+        dtype = INT32 if is_narrow else source.dtype.compute
+        registers = dense_array(symbol, dtype, [windows.count], "register")
         return replace(registers, name=windows.array)
 
     def _is_whole(self) -> bool:

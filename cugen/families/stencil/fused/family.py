@@ -141,13 +141,13 @@ def _tile_refusals(request: Request, fused: FusedStencil) -> Iterator[Refusal]:
 
 def _channels(parts: Parts) -> int | None:
     """The most channels that a reduction of the intermediate array is over; None where their number isn't static."""
-    most = 1
+    longest = 1
     for reduction in find_channel_reductions(parts.first, parts.first_along, longer_than=MAX_CHANNELS):
         extents = [parts.first.context.static_extent(index) for index in reduction.channels]
         if None in extents:
             return None
-        most = max(most, math.prod(extent for extent in extents if extent is not None))
-    return most
+        longest = max(longest, math.prod(extent for extent in extents if extent is not None))
+    return longest
 
 
 def _is_faster_stored(request: Request, fused: FusedStencil) -> bool:
