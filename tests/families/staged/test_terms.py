@@ -39,8 +39,8 @@ LAST = "max(where(a[i] == b[j], j, -1), j)"
 
 def loop_of(kernel: cugen.Kernel) -> str:
     """The loop over the steps of a tile."""
-    _, _, rest = kernel.source.partition("for (int j_step")
-    return rest.partition("__syncthreads();")[0]
+    _, _, loop = kernel.source.partition("for (int j_step")
+    return loop.partition("__syncthreads();")[0]
 
 
 def test_reductions_of_a_part_share_their_term(made):
