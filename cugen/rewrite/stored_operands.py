@@ -25,8 +25,8 @@ from cugen.plan.request import Request, Single, Steps
 from cugen.plan.subscripts import type_range
 from cugen.plan.symbols import bounds
 from cugen.plan.traversal.vanishing import vanishes
+from cugen.rewrite.canonical.held_types import held_type
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.held_types import held_type
 from cugen.rewrite.sums.factors import Factor, factors_of, product_of
 from cugen.rewrite.temporaries import (
     MAX_OPERAND_BYTES,
@@ -262,9 +262,9 @@ def _stored_type(value: Expr, single: Single) -> DType:
     return _chosen_type(value, single) or _wide_type(held_type(value, single.context.arrays)) or _narrowest_type(value)
 
 
-def _wide_type(held: DType | None) -> DType | None:
+def _wide_type(narrow: DType | None) -> DType | None:
     """The type of 16 bits that holds one of floats: those of 8 bits have products that round otherwise."""
-    return FLOAT16 if held is not None and held.bits <= _NARROW_BITS else held
+    return FLOAT16 if narrow is not None and narrow.bits <= _NARROW_BITS else narrow
 
 
 def _chosen_type(value: Expr, single: Single) -> DType | None:

@@ -34,11 +34,9 @@ def with_digits(read: Read, index: Index, context: Context, taken: set[str]) -> 
     the read has the index otherwise, or it isn't known to have as many values as its digits. `taken`: names in use."""
     unchanged = (read, (index,))
     size = context.static_extent(index)
-    found = list[_Digit | None]()
-    for sub in read.subscripts:
-        found += _digits(sub, index.name, context)
-    digits = sorted({digit for digit in found if digit is not None}, key=lambda digit: digit.divisor)
-    if size is None or None in found or len(digits) < 2:
+    uses = [digit for sub in read.subscripts for digit in _digits(sub, index.name, context)]
+    digits = sorted({digit for digit in uses if digit is not None}, key=lambda digit: digit.divisor)
+    if size is None or None in uses or len(digits) < 2:
         return unchanged
     *faster, slowest = digits
     if slowest.radix is None and size % slowest.divisor == 0:
@@ -72,11 +70,11 @@ def _digits(expr: Expr, name: str, context: Context) -> Iterator[_Digit | None]:
 def _digit(expr: Expr, name: str, context: Context) -> _Digit | None:
     """The digit that an expression is."""
     match expr:
-        case Op(name="mod", args=(IndexValue(name=found), radix)) if found == name:
+        case Op(name="mod", args=(IndexValue(name=of), radix)) if of == name:
             return _of(1, radix, expr, context)
-        case Op(name="mod", args=(Op(name="floordiv", args=(IndexValue(name=found), divisor)), radix)) if found == name:
+        case Op(name="mod", args=(Op(name="floordiv", args=(IndexValue(name=of), divisor)), radix)) if of == name:
             return _of(_static(divisor, context), radix, expr, context)
-        case Op(name="floordiv", args=(IndexValue(name=found), divisor)) if found == name:
+        case Op(name="floordiv", args=(IndexValue(name=of), divisor)) if of == name:
             return _of(_static(divisor, context), None, expr, context)
     return None
 

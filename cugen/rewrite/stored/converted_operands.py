@@ -21,8 +21,8 @@ from operator import add, mul, sub
 
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.subscripts import type_range
+from cugen.rewrite.canonical.held_types import held_type
 from cugen.rewrite.fresh_names import fresh, taken_names
-from cugen.rewrite.held_types import held_type
 from cugen.rewrite.sums.factors import factors_of
 from cugen.rewrite.temporaries import Temporary, last_request, steps_of, temporary
 from cugen.spec.expressions import (
@@ -165,8 +165,8 @@ def _type_of(value: Expr, single: Single) -> DType | None:
     ends = _integer_range(value)
     if ends is not None:
         return INT8 if max(map(abs, ends)) <= _MAX_INTEGER else FLOAT16
-    if not isinstance(value, Read) and (held := held_type(value, single.context.arrays)) is not None:
-        return held
+    if not isinstance(value, Read) and (narrow := held_type(value, single.context.arrays)) is not None:
+        return narrow
     if not isinstance(value, Cast):
         return _stored_type(value, single)
     return value.arg.dtype if value.arg.dtype.bits < value.dtype.bits else value.dtype

@@ -9,10 +9,10 @@ from cugen.rewrite.canonical.chosen_elements import with_chosen_elements
 from cugen.rewrite.canonical.expressions import with_canonical_expressions
 from cugen.rewrite.canonical.extents import with_canonical_extents
 from cugen.rewrite.canonical.guarded_reads import with_boundaries_of_guarded_reads
+from cugen.rewrite.canonical.held_types import with_rounded_temporaries
 from cugen.rewrite.canonical.padded_windows import with_padded_windows
 from cugen.rewrite.canonical.prefix_reductions import with_prefix_reductions
 from cugen.rewrite.canonical.totals import with_late_totals
-from cugen.rewrite.held_types import with_rounded_temporaries
 from cugen.rewrite.indices.components import with_components
 from cugen.rewrite.indices.computed_subscripts import with_computed_subscripts
 from cugen.rewrite.indices.gathered_rows import with_gathered_rows

@@ -22,12 +22,12 @@ arrays:
   y: {shape: [N, H * H, E], dtype: float16}
 compute: y[n, t, e] = sum(x[n, t // H * P + r, t %% H * P + s, c] * w[e, r, s, c], r, s, c)
 """
-OTHERS = {
+UNCHANGED = {
     "a remainder that wraps": ("4 * C", "k // C % 3", "k % C"),
     "digits that overlap": ("4 * C", "k // 2 % 4", "k % C"),
     "an index beside its digits": ("4 * C", "k // 4", "k"),
 }
-OTHER = """
+SINGLE_SUM = """
 params: {M: 256, C: 64, N: 128}
 arrays:
   x: {shape: [M, 64, 4 * C], dtype: float16}
@@ -56,9 +56,9 @@ def test_results_at_digits_of_their_index_are_right(prove, sizes):
     prove(f"target: sm_80\n{PATCHES % sizes}", sanitize=True)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", UNCHANGED)
 def test_what_is_not_a_number_of_digits_stays_as_it_is(made, name):
-    source = made("target: sm_80\n" + OTHER % OTHERS[name]).source
+    source = made("target: sm_80\n" + SINGLE_SUM % UNCHANGED[name]).source
     assert "k_0" not in source
 
 

@@ -53,9 +53,9 @@ def test_the_gradient_of_depthwise_weights_has_a_sum_for_each_weight_of_a_channe
 
 
 def test_sizes_that_the_call_tells_have_the_sums_of_typical_ones() -> None:
-    told = {"B: 32": "B: {range: [0, 64], default: 32}", "H: 28, W: 28": "H: 28, W: {range: [0, 400], default: 28}"}
+    ranges = {"B: 32": "B: {range: [0, 64], default: 32}", "H: 28, W: 28": "H: 28, W: {range: [0, 400], default: 28}"}
     text = GRADIENT.format(b=32, c=6, h=28, w=28, k=3, dtype="float32")
-    for fixed, dynamic in told.items():
+    for fixed, dynamic in ranges.items():
         text = text.replace(fixed, dynamic)
     spec = loaded(text)
     assert len(with_window_sums(spec).statements) == 9

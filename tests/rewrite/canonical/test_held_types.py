@@ -6,7 +6,7 @@ import pytest
 
 from cugen.kernel import generate
 from cugen.plan.context import make_context
-from cugen.rewrite.held_types import held_type
+from cugen.rewrite.canonical.held_types import held_type
 from cugen.rewrite.stored import converted_operands
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
@@ -71,7 +71,7 @@ def test_results_are_those_of_the_rounded_operands(monkeypatch, x, w, compute, s
 
 
 @pytest.mark.parametrize(
-    ("value", "held"),
+    ("value", "dtype"),
     [
         ("cast(x[m, k], float16)", "float16"),
         ("maximum(cast(x[m, k], float16), 2048)", "float16"),
@@ -83,7 +83,7 @@ def test_results_are_those_of_the_rounded_operands(monkeypatch, x, w, compute, s
         ("cast(cast(x[m, k], float64), float32)", None),
     ],
 )
-def test_a_type_holds_what_is_chosen_among_its_numbers(value, held):
+def test_a_type_holds_what_is_chosen_among_its_numbers(value, dtype):
     arrays = {"x": "float32", "w": "bfloat16"}
     used = "".join(
         f"  {name}: {{shape: [M, K], dtype: {dtype}}}\n" for name, dtype in arrays.items() if f"{name}[" in value
@@ -92,8 +92,8 @@ def test_a_type_holds_what_is_chosen_among_its_numbers(value, held):
         f"cugen: 1\nkernel: f\nparams: {{M: 8, K: 8}}\narrays:\n{used}  y: {{shape: [M, K], dtype: float32}}\n"
         f"compute: y[m, k] = {value}\n"
     )
-    found = held_type(spec.statements[0].value, make_context(spec).arrays)
-    assert (found and found.name) == held
+    narrow = held_type(spec.statements[0].value, make_context(spec).arrays)
+    assert (narrow and narrow.name) == dtype
 
 
 ATTENTION = """
