@@ -122,7 +122,8 @@ def launch_slots(
     steps: Iterable[Step], sites: Iterable[Site], executions: ExecutionCounts, target: Target, device: Device | None
 ) -> float:
     """Issue slots of the warp instructions of a launch besides those of addresses and loops, relative to a float32 FMA:
-    all of them, or those of a unit that is busy for longer. Raises Unknown as execution counts do."""
+    all of them, with those in which the units of float64 are busy, or those of the ALU where it is busy for longer.
+    Raises Unknown as execution counts do."""
     steps = tuple(steps)
     loads = (site for site in sites if _is_global_load(site.access))
     issued = _warps(loads, executions) + _other_instructions(steps, executions, of_mma=lambda mma: 1)
@@ -135,8 +136,8 @@ def launch_slots(
                 of_units[unit] += warps * instructions
     if device is None:
         return float(issued)
-    float64 = issue_slots(FLOAT64, device)
-    return max(float(issued), of_units["alu"] * alu_slots(target), of_units["float64"] * float64)
+    waiting = of_units["float64"] * (issue_slots(FLOAT64, device) - 1)
+    return max(issued + waiting, of_units["alu"] * alu_slots(target))
 
 
 def _operations(step: Step) -> list[Op | Select]:
