@@ -12,6 +12,7 @@ row_sum of all lanes; the statement on acc and row_sum
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from cugen.families.attention.config import STAGES, AttentionConfig
@@ -214,6 +215,11 @@ class AttentionKernel:
         (statement,) = self.request.group.statements
         accumulated = self._placeholder()
         weighted: Expr = accumulated
+        if not attention.divides_by_total:
+            undefined = Local(lowering.names.allocate("undefined"), FLOAT32)
+            known.append(Let(undefined, self._undefined(accumulators, r)))
+            known.append(Assign(total, Op("add", (total, undefined), FLOAT32)))
+            weighted = Op("add", (accumulated, undefined), FLOAT32)
         for operator, factor in attention.row_factors:
             weighted = Op(operator, (weighted, factor), FLOAT32)
         if attention.row_factors and attention.context.min_extent(attention.key) == 0:
@@ -227,6 +233,15 @@ class AttentionKernel:
             Section("outputs", self._outputs(request, accumulated, accumulators, r)),
         )
         return (Section("rows", (unrolled(r, body),)),)
+
+    def _undefined(self, accumulators: Accumulators, r: Index) -> Expr:
+        """NaN for a row whose scores are all -inf, as its weights are, else 0."""
+        key = self.attention.key
+        row_max = Element.of(Access(accumulators.row_max, (r.symbol,), "load"))
+        condition = Op("eq", (row_max, Const(-math.inf, FLOAT32)), BOOL)
+        if self.attention.context.min_extent(key) == 0:
+            condition = Op("and", (condition, Op("gt", (key.extent, Const(0, INT64)), BOOL)), BOOL)
+        return Select(condition, Const(math.nan, FLOAT32), Const(0.0, FLOAT32), FLOAT32)
 
     def _outputs(self, request: Request, accumulated: Read, accumulators: Accumulators, r: Index) -> tuple[Node, ...]:
         attention, lowering, context = self.attention, self.lowering, self.attention.context

@@ -31,6 +31,7 @@ from cugen.spec.expressions import (
     Sample,
     Scan,
     Select,
+    children,
     conjuncts,
     factors_of_product,
     free_indices,
@@ -78,6 +79,23 @@ class Attention:
     @property
     def context(self) -> Context:
         return self.request.context
+
+    @property
+    def divides_by_total(self) -> bool:
+        """Whether the weighted sum is only used divided by a sum of weights: a row whose scores are all -inf, with sums
+        of 0, is NaN then, as its weights are."""
+        if any(operator == "div" and factor in self.totals for operator, factor in self.row_factors):
+            return True
+        (statement,) = self.request.group.statements
+        return self._is_divided(statement.value)
+
+    def _is_divided(self, expr: Expr) -> bool:
+        """Whether each weighted sum in an expression is divided by a sum of weights."""
+        match expr:
+            case Op(name="div", args=(dividend, divisor)) if divisor in self.totals:
+                factors = [factor for operator, factor in _flattened(dividend) if operator == "mul"]
+                return self.weighted in factors or self._is_divided(dividend)
+        return expr != self.weighted and all(map(self._is_divided, children(expr)))
 
     @property
     def grows_with_rows(self) -> bool:

@@ -175,6 +175,18 @@ def test_rows_without_a_key_are_nan(made):
     run(made(attention(CAUSAL.replace("j <= i", "j < i - 20"), (90, 90, 32, 32))), {})
 
 
+SHIFTED = """
+  s[b, i, j] = where(j < i - 20, sum(q[b, i, d] * k[b, j, d], d) * 0.25, -inf)
+  p[b, i, j] = exp(s[b, i, j] - max(s[b, i, l], l))
+  o[b, i, e] = 0.5 * sum(p[b, i, j] * v[b, j, e], j) / (1 + sum(p[b, i, j], j))
+"""
+
+
+def test_rows_without_a_key_are_nan_where_sums_of_0_would_not_be(made, prove):
+    run(made(attention(SHIFTED, (90, 90, 32, 32))), {})
+    prove(attention(SHIFTED, (90, "dynamic", 32, 32)), {"N": 0})
+
+
 def test_masked_steps_are_left_out(made):
     source = made(attention(CAUSAL, (512, 512, 64, 64))).source
     assert "j0 < j_stop" in source
