@@ -32,6 +32,8 @@ from cugen.spec.parse.reading import (
     wrong_type,
 )
 from cugen.spec.parse.syntax import NameNode, StatementNode, SubscriptNode, walk
+from cugen.spec.prove.guards import alternatives
+from cugen.spec.prove.requirements import assumed
 from cugen.spec.resolve import resolve
 from cugen.spec.resolve.declarations import Declarations
 from cugen.spec.resolve.keys.accumulate import read_accumulate
@@ -69,6 +71,7 @@ def build(
     scope = Scope(report, settings)
     declarations = _read_declarations(entries, scope, folder)
     require = _read_requirements(entries["require"].value, scope) if "require" in entries else ()
+    require = _with_implied(require, scope)
     statements = _read_statements(entries["compute"].value, report) if "compute" in entries else None
     indices = None if statements is None else _indices(statements, declarations)
     schedules: tuple[tuple[str, Schedule], ...] = ()
@@ -225,6 +228,17 @@ def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, S
         else:
             indices.append((entry.name, extent, entry.key.span))
     return index_entries is not None
+
+
+def _with_implied(require: tuple[Requirement, ...], scope: Scope) -> tuple[Requirement, ...]:
+    """The requirements, and those of arrays that don't follow from them."""
+    params = {param.name: param for param in scope.params}
+    for implied in scope.implied:
+        known = assumed(require, params)
+        ((fact,),) = alternatives(implied.condition, True, known.params)
+        if not known.implies(fact):
+            require = (*require, implied)
+    return require
 
 
 def _read_requirements(node: YamlNode, scope: Scope) -> tuple[Requirement, ...]:

@@ -496,3 +496,21 @@ def test_ten_thousand_damaged_specs_never_raise_anything_else() -> None:
 def test_known_choices_are_listed_in_the_plural(diagnose: Callable[..., Any], spec_text: Any) -> None:
     (found,) = diagnose(spec_text(x=", boundary: q"))
     assert found.help.startswith("known boundaries: ")
+
+
+@pytest.mark.parametrize(
+    ("params", "pitch", "implied"),
+    [
+        ("K: dynamic", "24", ["24 >= K"]),
+        ("K: 20, P: dynamic", "P", ["P >= K"]),
+        ("K: dynamic", "K + 3", []),
+        ("K: {range: [1, 24]}", "24", []),
+    ],
+)
+def test_a_row_that_is_longer_than_its_pitch_is_refused_at_launch(params, pitch, implied):
+    (spec,) = load_text(
+        f"cugen: 1\nkernel: k\nparams: {{M: 18, {params}}}\narrays:\n"
+        f"  p: {{shape: [M, K], dtype: float32, pitch: {pitch}}}\n  y: {{shape: [M, K], dtype: float32}}\n"
+        "compute: y[i, j] = p[i, j] * 2\n"
+    )
+    assert [requirement.text for requirement in spec.require] == implied

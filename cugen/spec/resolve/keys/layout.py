@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cugen.spec.expressions import Const, Expr, Op
+from cugen.spec.model import Requirement
 from cugen.spec.parse.keys import LAYOUTS, MAX_ELEMENTS
 from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.parse.reading import first_line, read_choice, read_integer, read_keys, wrong_type
+from cugen.spec.prove.affine import text_of
 from cugen.spec.resolve.keys.scope import Scope
-from cugen.spec.types import INT64, DType
+from cugen.spec.types import BOOL, INT64, DType
 
 
 def product(a: Expr, b: Expr) -> Expr:
@@ -133,7 +135,8 @@ def _are_disjoint(shape: Sequence[Expr], strides: Sequence[Expr], node: YamlNode
 
 
 def _read_pitch(row: Expr, dtype: DType, node: YamlNode, scope: Scope, *, key: str) -> Expr | None:
-    """The row pitch in elements: explicit, or from the alignment of rows in bytes."""
+    """The row pitch in elements: explicit, or from the alignment of rows in bytes. Launches whose rows are longer are
+    refused."""
     if isinstance(node, YamlMapping):
         return _aligned(row, dtype, node, scope, key=key)
     pitch = scope.integer(node, key=key)
@@ -150,6 +153,9 @@ def _read_pitch(row: Expr, dtype: DType, node: YamlNode, scope: Scope, *, key: s
             help=f"make it {length if length is not None else 'the row length'} or more, or write `{{align: 128}}`",
         )
         return None
+    if elements is None or length is None:
+        condition = Op("ge", (pitch, row), BOOL)
+        scope.implied.append(Requirement(condition, f"{text_of(pitch)} >= {text_of(row)}", node.span))
     return pitch
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Const, Expr
-from cugen.spec.model import Param
+from cugen.spec.model import Param, Requirement
 from cugen.spec.parse import grammar
 from cugen.spec.parse.names import name_problem
 from cugen.spec.parse.nodes import YamlNode, YamlScalar
@@ -24,7 +24,7 @@ class Scope:
     """The symbol table, filled in the order of the document.
 
     `broken` holds names with an invalid declaration; uses of them report no further errors. `settings` are the caller's
-    values of params and scalars, which override the file's.
+    values of params and scalars, which override the file's. `implied` are the requirements of arrays on params.
     """
 
     def __init__(self, report: Reporter, settings: Mapping[str, Setting]) -> None:
@@ -32,6 +32,7 @@ class Scope:
         self.settings = settings
         self.params: list[Param] = []
         self.broken: set[str] = set()
+        self.implied: list[Requirement] = []
         self._kinds: dict[str, tuple[str, int]] = {}
 
     def declare(self, name: YamlScalar, what: str, *, key: str) -> bool:
