@@ -27,7 +27,7 @@ from cugen.plan.lowering.instructions import is_integer_power, issue_slots
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, Mma
 from cugen.plan.pipeline_nodes import PipelineNode, TensorLoad
-from cugen.plan.traversal.walking import accesses, values_of
+from cugen.plan.traversal.walking import accesses_of, values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 from cugen.spec.types import BOOL, FLOAT64
 
@@ -203,7 +203,7 @@ def _instructions(step: Step, of_mma: Callable[[Mma], int]) -> int:
         return of_mma(node)
     operations = [leaf for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Op)]
     fused = sum(op.name in ("add", "sub") and any(_is_product(arg) for arg in op.args) for op in operations)
-    touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]
+    touched = [a for a in accesses_of(node) if a.array.space != "register" and not _is_global_load(a)]
     adds = isinstance(node, Accumulate) and not _is_product(node.value)
     return len(operations) - fused + adds + len(touched)
 

@@ -291,3 +291,16 @@ def test_more_threads_in_flight_draw_more_of_the_bandwidth():
     assert few.bytes_in_flight == 4 * 32 * 32
     assert few.bandwidth_share == pytest.approx(few.bytes_in_flight / few.bytes_needed)
     assert facts_of(elementwise("A[i]")).hiding.bytes_in_flight == 4 * 2048
+
+
+def test_what_is_below_a_branch_is_counted_once():
+    text = """
+params: {N: %s}
+arrays:
+  x: {shape: [N], dtype: float32}
+  c: {shape: [6], dtype: float32, memory: constant}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = ((((c[5] * x[i] + c[4]) * x[i] + c[3]) * x[i] + c[2]) * x[i] + c[1]) * x[i] + c[0]
+"""
+    branching, straight = (facts_of(text % size).hiding.instructions_between for size in (50_001, 50_176))
+    assert branching == pytest.approx(straight, rel=0.1)
