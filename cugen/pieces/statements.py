@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from cugen.pieces.sections import guarded_nodes
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access
+from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Let, Load, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import access_of
-from cugen.spec.expressions import Expr, Local, Op, Read, walk
+from cugen.plan.symbols import Integer, integer
+from cugen.rewrite.fresh_names import fresh
+from cugen.spec.expressions import Expr, Index, IndexValue, Local, Op, Read, walk
 from cugen.spec.model import Statement
 from cugen.spec.rewriting import converted
+from cugen.spec.types import DType
 
 
 def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None:
@@ -49,6 +52,16 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
             value = rounded
         if stored:
             scope.nodes.append(Store(_access(statement, lowering, "store"), value))
+
+
+def read_of_sum(
+    rows: Index, columns: Index, extents: tuple[Integer, Integer], dtype: DType, lowering: Lowering
+) -> Read:
+    """A read of an array of rows and columns that stands for a sum in registers: statements of it are elementwise."""
+    name = fresh("accumulated", set(lowering.arrays))
+    array = Array(name, lowering.names.allocate("accumulated"), dtype, extents, (extents[1], integer(1)), "register")
+    lowering.arrays = {**lowering.arrays, name: array}
+    return Read(name, (IndexValue(rows.name), IndexValue(columns.name)), dtype)
 
 
 def _lower_partial(statement: Statement, lowering: Lowering, scope: Scope) -> None:

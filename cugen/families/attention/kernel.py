@@ -35,6 +35,7 @@ from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, dense_array, new_lowering
 from cugen.pieces.loop_variables import shared_loop_variable, unrolled
 from cugen.pieces.sections import guarded_nodes
+from cugen.pieces.statements import read_of_sum
 from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
 from cugen.pieces.vectors import stored_width
 from cugen.plan.kernel import Kernel
@@ -61,8 +62,7 @@ from cugen.plan.nodes import (
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Size, bounds, ceil_div, integer
-from cugen.rewrite.fresh_names import fresh
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Select
+from cugen.spec.expressions import Const, Expr, Local, Op, Read, Select
 from cugen.spec.types import BOOL, FLOAT32, INT64
 
 _LANES = 4  # that have the columns of a row (PTX ISA)
@@ -213,7 +213,8 @@ class AttentionKernel:
         lowering.symbols[attention.row.name] = row.index.symbol
         values: dict[Expr, Expr] = dict.fromkeys(attention.totals, total)
         (statement,) = self.request.group.statements
-        accumulated = self._placeholder()
+        extents = self.extents[attention.row.name], attention.context.extent(attention.column)
+        accumulated = read_of_sum(attention.row, attention.column, extents, FLOAT32, lowering)
         weighted: Expr = accumulated
         if not attention.divides_by_total:
             undefined = Local(lowering.names.allocate("undefined"), FLOAT32)
@@ -275,16 +276,6 @@ class AttentionKernel:
         columns = (unrolled(n, (define_column, *guarded_nodes(Guard(tuple(inside)), body))),)
         rows = () if self.rows_exact else (Comparison(row, "<", self.extents[attention.row.name]),)
         return guarded_nodes(Guard(rows), columns)
-
-    def _placeholder(self) -> Read:
-        """A read of an array that stands for the weighted sum, which makes the statement elementwise."""
-        attention, lowering = self.attention, self.lowering
-        name = fresh("accumulated", set(lowering.arrays))
-        extents = self.extents[attention.row.name], attention.context.extent(attention.column)
-        symbol = lowering.names.allocate("accumulated")
-        array = Array(name, symbol, FLOAT32, extents, (extents[1], integer(1)), "register")
-        lowering.arrays = {**lowering.arrays, name: array}
-        return Read(name, (IndexValue(attention.row.name), IndexValue(attention.column.name)), FLOAT32)
 
     def _reason(self) -> str:
         config = self.config

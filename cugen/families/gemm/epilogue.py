@@ -12,7 +12,7 @@ from cugen.families.gemm.fragments.thread_tile import Accumulators
 from cugen.pieces.blocks import define
 from cugen.pieces.loop_variables import repeated, repeated_sections, unrolled, value_of
 from cugen.pieces.sections import guarded_nodes
-from cugen.pieces.statements import lower_statements
+from cugen.pieces.statements import lower_statements, read_of_sum
 from cugen.pieces.vector_body import ConsecutiveElements, mentions_of, vector_body, wide_reads
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, stored_width
 from cugen.plan.memory import Access, Array, Element, Vector
@@ -31,8 +31,7 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
-from cugen.rewrite.fresh_names import fresh
-from cugen.spec.expressions import Expr, Index, IndexValue, Local, Op, Read, Reduce
+from cugen.spec.expressions import Expr, Index, Local, Op, Read, Reduce
 from cugen.spec.rewriting import replaced
 from cugen.spec.types import FLOAT32, UINT32
 
@@ -64,13 +63,11 @@ class Epilogue:
 
     def _placeholder(self, reduction: Reduce) -> Read:
         """A read of an array that stands for a sum, which makes the statements elementwise."""
-        contraction, lowering = self.contraction, self.lowering
-        name = fresh("accumulated", set(lowering.arrays))
-        extents = tuple(self.extents[index.name] for index in (contraction.m, contraction.n))
-        symbol = lowering.names.allocate("accumulated")
-        placeholder = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
-        lowering.arrays = self.arrays = {**lowering.arrays, name: placeholder}
-        return Read(name, (IndexValue(contraction.m.name), IndexValue(contraction.n.name)), reduction.dtype)
+        m, n = self.contraction.m, self.contraction.n
+        extents = self.extents[m.name], self.extents[n.name]
+        read = read_of_sum(m, n, extents, reduction.dtype, self.lowering)
+        self.arrays = self.lowering.arrays
+        return read
 
     def declarations(self) -> tuple[Node, ...]:
         return ()
